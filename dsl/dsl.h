@@ -1,0 +1,29 @@
+/*
+ * dsl.h: the compiler's front door: YAML in, plan or diagnostics out.
+ */
+#ifndef DSL_DSL_H
+#define DSL_DSL_H
+
+#include "dsl/diag.h"
+#include "dsl/plan.h"
+
+#define DSL_SOURCE_BYTES_MAX (1024 * 1024)
+#define DSL_NODES_MAX 20000
+
+/* What the daemon's config says of a service wins over the workflow's own words: here `url`,
+ * `timeout`, `idempotency`, `headers`, `auth` and `outcomes` that are set replace the file's. */
+struct dsl_options {
+    const struct plan_service *services; /* borrowed; the compiled plan copies what it takes */
+    uint16_t services_count;
+    const char *const *env_names; /* names that `env.NAME` may read */
+    uint16_t env_names_count;
+};
+
+/* Compiles one workflow. Returns a plan with one reference if there was no error (there may be
+ * warnings), else NULL. `options` may be NULL. The source is copied into the plan. */
+struct plan *dsl_compile(struct str source, const struct dsl_options *options, struct diags *diags);
+
+/* Pages of `sagactl explain CODE`: NULL if there is no such code. */
+const char *dsl_explain(const char *code);
+
+#endif

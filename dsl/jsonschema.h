@@ -1,0 +1,31 @@
+/*
+ * jsonschema.h: the JSON Schema subset of `input` (and later `output_schema`).
+ *
+ * Compiled with the workflow, so that an unknown keyword or a wrong type is a diagnostic of the
+ * file; checked at submit. Numbers compare exactly. `pattern` is POSIX extended with the common
+ * Perl classes; it is unanchored, as JSON Schema says.
+ */
+#ifndef DSL_JSONSCHEMA_H
+#define DSL_JSONSCHEMA_H
+
+#include "engine/base/json.h"
+
+struct schema;
+
+struct schema_error {
+    struct str pointer; /* JSON pointer into the value, "" for the root */
+    struct str message; /* "must be at least 1" */
+};
+
+#define SCHEMA_ERRORS_MAX 20
+
+struct schema_errors {
+    struct schema_error list[SCHEMA_ERRORS_MAX];
+    uint32_t count;
+};
+
+/* True if `value` fits; else `errors` holds the reasons (texts in `arena`). */
+bool schema_check(const struct schema *schema, const struct json *value, struct arena *arena,
+                  struct schema_errors *errors);
+
+#endif

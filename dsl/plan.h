@@ -1,0 +1,226 @@
+/*
+ * plan.h: the compiled form of a workflow: what the engine reads instead of YAML.
+ *
+ * A plan is immutable, type-checked, and shared by all runs of its workflow; the state of a run is
+ * a parallel structure (engine/run.h). Everything hangs in the plan's own arena. Defaults are
+ * already filled in: readers never look at `defaults` or at a service for a timeout. Durations are
+ * microseconds; 0 means "none" unless said otherwise.
+ *
+ * Both directions of a step are one `struct plan_action`, so that the walks treat an action and
+ * its compensation alike.
+ */
+#ifndef DSL_PLAN_H
+#define DSL_PLAN_H
+
+#include "dsl/expr.h"
+#include "engine/base/sha256.h"
+
+#define PLAN_STEPS_MAX 500
+#define PLAN_STEP_NONE UINT16_MAX
+#define PLAN_SERVICE_NONE UINT16_MAX
+
+#define EFFECT_TIERS(X)                  \
+    X(EFFECT_PURE, "pure")               \
+    X(EFFECT_IDEMPOTENT, "idempotent")   \
+    X(EFFECT_COMPENSABLE, "compensable") \
+    X(EFFECT_IRREVERSIBLE, "irreversible")
+enum effect_tier {
+    EFFECT_NONE,
+#define X(id, name) id,
+    EFFECT_TIERS(X)
+#undef X
+};
+
+#define ACTION_KINDS(X)    \
+    X(ACTION_HTTP, "http") \
+    X(ACTION_SQL, "sql")   \
+    X(ACTION_EXEC, "exec") \
+    X(ACTION_SLEEP, "sleep")
+enum action_kind {
+    ACTION_NONE,
+#define X(id, name) id,
+    ACTION_KINDS(X)
+#undef X
+};
+
+/* The outcome of one attempt (semantics: engine/outcome.h). */
+#define OUTCOMES(X)                                                                        \
+    X(OUTCOME_APPLIED, "applied")                                                          \
+    X(OUTCOME_REFUSED, "refused")         /* permanently, certainly not applied by it */   \
+    X(OUTCOME_RETRYABLE, "retryable")     /* not applied, may work later */                \
+    X(OUTCOME_IN_PROGRESS, "in_progress") /* ask or send again later; costs budget only */ \
+    X(OUTCOME_UNKNOWN, "unknown")         /* may or may not have been applied */           \
+    X(OUTCOME_CONFLICT, "conflict")       /* the participant holds the key with other data */
+enum outcome {
+    OUTCOME_NONE,
+#define X(id, name) id,
+    OUTCOMES(X)
+#undef X
+};
+
+#define ON_FAILURES(X)                     \
+    X(ON_FAILURE_COMPENSATE, "compensate") \
+    X(ON_FAILURE_CONTINUE, "continue")     \
+    X(ON_FAILURE_PARK, "park")
+enum on_failure {
+    ON_FAILURE_NONE,
+#define X(id, name) id,
+    ON_FAILURES(X)
+#undef X
+};
+
+#define HTTP_METHODS(X)    \
+    X(HTTP_GET, "get")     \
+    X(HTTP_POST, "post")   \
+    X(HTTP_PUT, "put")     \
+    X(HTTP_PATCH, "patch") \
+    X(HTTP_DELETE, "delete")
+enum http_method {
+    HTTP_METHOD_NONE,
+#define X(id, name) id,
+    HTTP_METHODS(X)
+#undef X
+};
+
+/* Each returns the name of the table above, "none" for 0. */
+const char *effect_tier_name(enum effect_tier tier);
+const char *action_kind_name(enum action_kind kind);
+const char *outcome_name(enum outcome outcome);
+const char *on_failure_name(enum on_failure on_failure);
+const char *http_method_name(enum http_method method);
+
+enum body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_TEXT };
+
+enum key_place { KEY_PLACE_NONE, KEY_PLACE_HEADER, KEY_PLACE_QUERY, KEY_PLACE_BODY };
+enum key_format { KEY_FORMAT_PLAIN, KEY_FORMAT_UUID, KEY_FORMAT_SHA256 };
+
+/* How a participant takes the key. The header is sent always (`Idempotency-Key` by default); the
+ * key counts as honoured only where a ttl is declared. */
+struct plan_idempotency {
+    enum key_place place; /* KEY_PLACE_NONE: declared `none` or not declared */
+    const char *name;     /* header, query parameter or JSON pointer */
+    enum key_format format;
+    int64_t ttl_us;
+    int64_t settle_after_us;
+};
+
+/* First match wins, before the default table. */
+struct plan_outcome_rule {
+    const struct expr *when;
+    enum outcome is;
+};
+
+struct plan_retry {
+    uint32_t attempts;     /* sends, 1 = no retry */
+    int64_t delay_us;      /* before the second send */
+    uint32_t factor_milli; /* 2000 = doubles */
+    int64_t max_delay_us;
+    uint32_t jitter_percent;
+    int64_t budget_us; /* wall-clock over all sends */
+};
+
+struct plan_named { /* a header, query parameter, form field or environment entry */
+    const char *name;
+    const struct template *value;
+};
+
+struct plan_action {
+    enum action_kind kind; /* ACTION_NONE: there is no such action */
+    enum effect_tier effect;
+    uint16_t service;   /* PLAN_SERVICE_NONE: the engine's own database, exec, sleep */
+    int64_t timeout_us; /* of one attempt; never 0 except for sleep */
+    struct plan_retry retry;
+    bool tolerant; /* compensations: undoing what never happened is harmless */
+    struct plan_idempotency idempotency;      /* effective: the action's, else its service's */
+    const struct plan_outcome_rule *outcomes; /* the action's, then its service's */
+    uint16_t outcomes_count;
+    uint32_t line; /* in the source, for messages */
+
+    union {
+        struct {
+            enum http_method method;
+            const struct template *path; /* after SERVICE, starts with "/"; percent-encoded */
+            const struct plan_named *query, *headers;
+            uint16_t query_count, headers_count;
+            enum body_kind body_kind;
+            const struct template *body;   /* BODY_JSON, BODY_TEXT */
+            const struct plan_named *form; /* BODY_FORM */
+            uint16_t form_count;
+        } http;
+        struct {
+            const char *statement;
+            const struct template *const *params;
+            uint16_t params_count;
+        } sql;
+        struct {
+            const struct template *const *argv; /* at least the program */
+            const struct plan_named *env;
+            uint16_t argv_count, env_count;
+            const struct template *stdin_body; /* NULL: nothing on stdin */
+        } exec;
+        struct {
+            const struct template *duration; /* renders to a duration text */
+            int64_t duration_us;             /* when it is a literal, else 0 */
+        } sleep;
+    };
+};
+
+enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC };
+
+struct plan_service {
+    const char *name;
+    const char *url; /* base URL without a trailing slash; NULL: only the daemon's config has it */
+    const struct plan_named *headers;
+    uint16_t headers_count;
+    enum auth_kind auth;
+    const struct template *auth_user;   /* basic */
+    const struct template *auth_secret; /* bearer token or basic password */
+    struct plan_idempotency idempotency;
+    int64_t timeout_us; /* 0: not declared */
+    const struct plan_outcome_rule *outcomes;
+    uint16_t outcomes_count;
+};
+
+struct plan_step {
+    const char *id;
+    uint16_t index;
+    uint32_t line;
+    struct plan_action action;
+    struct plan_action compensate; /* kind ACTION_NONE: nothing to run */
+    const char *compensate_none;   /* the reason of `none: "reason"`, else NULL */
+    const uint16_t *needs;         /* steps that must be done first, ascending */
+    const uint16_t *needed_by;     /* the inverse, ascending */
+    uint16_t needs_count, needed_by_count;
+    const struct expr *condition; /* `if`, NULL: always */
+    enum on_failure on_failure;
+    bool pivot;
+};
+
+struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
+
+struct plan {
+    const char *workflow;
+    const char *description; /* "" if none */
+    const char *version;     /* the label, else the first 12 digits of the hash */
+    bool version_is_label;
+    struct sha256 hash; /* of the source without `tests` */
+    char hash_hex[65];
+    struct str source;             /* the YAML as applied */
+    const struct schema *input;    /* NULL: any object */
+    const struct template *run_id; /* NULL: a UUIDv7 is made */
+    int64_t deadline_us;
+    const struct plan_service *services;
+    const struct plan_step *steps; /* file order */
+    uint16_t services_count, steps_count;
+    const struct template *output; /* NULL: null */
+
+    struct arena plan_arena;
+    uint32_t refs; /* plan_ref and plan_unref; single-threaded */
+};
+
+struct plan *plan_ref(const struct plan *plan);
+void plan_unref(const struct plan *plan); /* NULL is allowed */
+/* PLAN_STEP_NONE if there is no such step. */
+uint16_t plan_step_find(const struct plan *plan, struct str id);
+
+#endif

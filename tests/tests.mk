@@ -1,0 +1,30 @@
+# Unit tests live in tests/unit/FLOOR_name/test_*.c and link the archives up to their floor only.
+
+CMOCKA_LIBS = $(shell pkg-config --libs cmocka)
+UNIT_SRC   := $(wildcard tests/unit/*/test_*.c)
+UNIT_BIN   := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
+TEST_BIN    = $(UNIT_BIN) $(SIM_BIN) $(CONTRACT_BIN)
+
+unit_floor  = $(firstword $(subst _, ,$(notdir $(patsubst %/,%,$(dir $(1))))))
+
+define unit_rule
+$(patsubst %.c,$(BUILD)/%,$(1)): $(patsubst %.c,$(BUILD)/%.o,$(1)) $(call libs_to,$(call unit_floor,$(1)))
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(CMOCKA_LIBS)
+endef
+$(foreach t,$(UNIT_SRC),$(eval $(call unit_rule,$(t))))
+
+# Other kinds of tests (sim, contract) link everything and what lies in tests/lib.
+TESTLIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
+CONTRACT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/contract/test_*.c))
+$(BUILD)/tests/contract/test_%: $(BUILD)/tests/contract/test_%.o $(TESTLIB_OBJ) $(LIBS_ALL)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(CMOCKA_LIBS)
+
+unit: $(UNIT_BIN) ## build and run the unit tests only
+	$(Q)BUILD=$(BUILD) tests/run unit
+
+check-built: all $(TEST_BIN)
+	$(Q)BUILD=$(BUILD) tests/run
+
+.PHONY: unit
