@@ -209,8 +209,6 @@ static void recover_decide(struct draft *draft)
             !side_recover(draft, &run->instances[i], DIRECTION_COMPENSATE))
             return;
     due_decide(draft);
-    if (is_active(run) && run->now.direction == DIRECTION_COMPENSATE)
-        advance(draft);
 }
 
 /* --- verbs --------------------------------------------------------------------------------- */
