@@ -160,6 +160,7 @@ struct unwind_result unwind_advance(struct draft *draft)
     struct unwind_result result = {.verdict = UNWIND_GOING};
     const struct instance *blocked = NULL;
     bool moving = false, open = false;
+    bool still = run->now.paused || draft->event->hold;
     /* settled[i]: instance i and everything that needed it, directly or not, is over. */
     bool *settled = arena_array(draft->scratch, bool, run->instances_count);
     ASSERT(run->now.direction == DIRECTION_COMPENSATE);
@@ -176,7 +177,7 @@ struct unwind_result unwind_advance(struct draft *draft)
         /* 2. What is due is claimed; what is unknown is found out where that is allowed, at once,
          *    because the answer may take long. */
         struct undo undo = unwind_status(run, instance);
-        if (!run->now.paused && (undo.status == UNDO_ASK || (free && undo.status == UNDO_DUE)) &&
+        if (!still && (undo.status == UNDO_ASK || (free && undo.status == UNDO_DUE)) &&
             instance_advance(draft, instance, undo.status))
             undo = unwind_status(run, instance);
         settled[i] = free && is_over(undo.status);
@@ -191,7 +192,7 @@ struct unwind_result unwind_advance(struct draft *draft)
     if (!open) {
         run_end(draft);
         result.verdict = UNWIND_DONE;
-    } else if (blocked && !moving && !run->now.paused) {
+    } else if (blocked && !moving && !still) {
         /* 4. Nothing moves and something is in the way: a person is needed. */
         result.verdict = UNWIND_PARK;
         result.step = blocked;

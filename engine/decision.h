@@ -40,6 +40,7 @@ struct run_event {
     enum run_event_kind kind;
     struct wall now;           /* database time; time is nothing but this field */
     const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
+    bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
     struct record_start start; /* EVENT_START */
 
     struct { /* EVENT_REPLY */

@@ -184,7 +184,7 @@ struct forward_result forward_advance(struct draft *draft)
             return result;
         }
         /* 3. A run that waits for a person starts nothing new. */
-        if (blocked || run->now.paused)
+        if (blocked || run->now.paused || draft->event->hold)
             break;
         /* 4. Everything whose needs are done is claimed. */
         for (uint16_t i = 0; i < run->instances_count; i++)

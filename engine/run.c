@@ -199,6 +199,46 @@ void run_apply(struct run *run, const struct run_record *record)
     }
 }
 
+void run_record_copy(struct run_record *record, struct arena *arena)
+{
+    switch (record->kind) {
+    case RECORD_START:
+        record->start.tenant = arena_str(arena, record->start.tenant);
+        record->start.actor = arena_str(arena, record->start.actor);
+        record->start.input = arena_str(arena, record->start.input);
+        break;
+    case RECORD_CLAIM:
+    case RECORD_EFFECT:
+    case RECORD_BEGUN:
+        record->effect.ref.item = arena_str(arena, record->effect.ref.item);
+        record->effect.state.output = arena_str(arena, record->effect.state.output);
+        record->effect.state.error = arena_str(arena, record->effect.state.error);
+        break;
+    case RECORD_RUN:
+        record->run.error = arena_str(arena, record->run.error);
+        record->run.output = arena_str(arena, record->run.output);
+        record->run.residue = arena_str(arena, record->run.residue);
+        break;
+    case RECORD_ATTEMPT:
+        record->attempt.ref.item = arena_str(arena, record->attempt.ref.item);
+        record->attempt.error = arena_str(arena, record->attempt.error);
+        break;
+    case RECORD_INBOX:
+        record->inbox.id = arena_str(arena, record->inbox.id);
+        record->inbox.outcome = arena_str(arena, record->inbox.outcome);
+        record->inbox.answer = arena_str(arena, record->inbox.answer);
+        break;
+    case RECORD_EVENT:
+        record->event.what = arena_str(arena, record->event.what);
+        record->event.step = arena_str(arena, record->event.step);
+        record->event.detail = arena_str(arena, record->event.detail);
+        record->event.actor = arena_str(arena, record->event.actor);
+        break;
+    case RECORD_NONE:
+    case RECORD_KIND_COUNT: ASSERT(!"a record");
+    }
+}
+
 static const char *side_check(const struct run *run, const struct instance *instance,
                               enum direction direction)
 {

@@ -414,36 +414,6 @@ void runner_reply(struct runner *runner, uint64_t invocation_id, const struct re
     reply_copy(reply, &input->arena, &input->reply);
 }
 
-static void record_copy(struct run_record *record, struct arena *arena)
-{
-    switch (record->kind) {
-    case RECORD_START:
-        record->start.tenant = arena_str(arena, record->start.tenant);
-        record->start.actor = arena_str(arena, record->start.actor);
-        record->start.input = arena_str(arena, record->start.input);
-        break;
-    case RECORD_CLAIM:
-    case RECORD_EFFECT:
-    case RECORD_BEGUN:
-        record->effect.ref.item = arena_str(arena, record->effect.ref.item);
-        record->effect.state.output = arena_str(arena, record->effect.state.output);
-        record->effect.state.error = arena_str(arena, record->effect.state.error);
-        break;
-    case RECORD_RUN:
-        record->run.error = arena_str(arena, record->run.error);
-        record->run.output = arena_str(arena, record->run.output);
-        record->run.residue = arena_str(arena, record->run.residue);
-        break;
-    case RECORD_NONE:
-    case RECORD_KIND_COUNT:
-    case RECORD_ATTEMPT:
-    case RECORD_INBOX: break;
-    case RECORD_EVENT: /* only its number counts on reload */
-        record->event = (struct record_event){.seq = record->event.seq};
-        break;
-    }
-}
-
 void runner_loaded(struct runner *runner, const struct plan *plan, struct str run_id,
                    const struct run_record *records, uint32_t count)
 {
@@ -454,7 +424,7 @@ void runner_loaded(struct runner *runner, const struct plan *plan, struct str ru
     input->count = count;
     for (uint32_t i = 0; i < count; i++) {
         input->records[i] = records[i];
-        record_copy(&input->records[i], &input->arena);
+        run_record_copy(&input->records[i], &input->arena);
     }
 }
 
@@ -748,6 +718,7 @@ static void work_decide(struct runner *runner, struct work *work)
     }
     work->event.now = runner->now;
     work->event.env = runner->config.env;
+    work->event.hold = runner->draining;
     run_decide(slot->run, &work->event, &work->arena, &work->decision);
     work->durable = durable_count(&work->decision);
     heap_remove(&runner->due, &slot->due);
@@ -1252,7 +1223,8 @@ void runner_turn(struct runner *runner, struct wall now)
 
 bool runner_has_work(const struct runner *runner)
 {
-    return runner->inputs || (runner->ready && runner->owned && runner->store_is_up);
+    bool room = !runner->open || runner->open->works_count < UNIT_RUNS_MAX;
+    return runner->inputs || (runner->ready && room && runner->owned && runner->store_is_up);
 }
 
 struct wall runner_due(const struct runner *runner)
