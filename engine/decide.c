@@ -476,7 +476,7 @@ static bool same_row(const struct run_record *a, const struct run_record *b)
 
 /* A store writes each row at most once a unit: of several records for one row the last state
  * stays, at the place of the first, and an insert stays an insert. */
-static void decision_compact(struct run_decision *out)
+static void decision_compact(const struct run *run, struct run_decision *out)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < out->records_count; i++) {
@@ -488,6 +488,9 @@ static void decision_compact(struct run_decision *out)
         enum record_kind kind = at < kept ? out->records[at].kind : record->kind;
         out->records[at] = *record;
         out->records[at].kind = kind;
+        /* Only what was really claimed is bound to the turn of its claim. */
+        if (kind == RECORD_CLAIM && record->effect.state.state != STEP_CLAIMED)
+            out->records[at].effect.turn = run->now.turn;
         kept += at == kept;
     }
     out->records_count = kept;
@@ -516,7 +519,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_ABANDON: abandon_decide(&draft); break;
     }
     verb_answer(&draft);
-    decision_compact(out);
+    decision_compact(run, out);
 }
 
 static struct wall side_due_at(const struct run *run, const struct effect_state *side)

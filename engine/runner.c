@@ -123,8 +123,8 @@ struct runner {
     struct runner_stats stats;
 };
 
-static void slot_ready(struct runner *runner, struct slot *slot);
 static void work_finish(struct runner *runner, struct work *work);
+static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox);
 static void unit_answered(struct runner *runner, const struct unit_answer *answer);
 
 /* --- life ---------------------------------------------------------------------------------- */
@@ -517,14 +517,26 @@ static void load_run_done(struct runner *runner, struct str run_id)
     if (!slot || !slot->loading)
         return;
     slot->loading = false;
-    while (slot->head && slot->head->event.kind != EVENT_START) {
-        struct work *work = work_pop(slot);
-        answer_error(work, ERR_NOT_FOUND, "there is no such run");
-        work_free(work);
+    struct work *list = slot->head;
+    slot->head = NULL;
+    slot->tail = &slot->head;
+    slot->queued = 0;
+    for (struct work *work = list, *next; work; work = next) {
+        next = work->next;
+        if (work->event.kind != EVENT_START && work->event.kind != EVENT_NONE) {
+            answer_error(work, ERR_NOT_FOUND, "there is no such run");
+            if (!work->event.verb.inbox_id.ptr) {
+                work_free(work);
+                continue;
+            }
+            struct record_inbox inbox = {.id = work->event.verb.inbox_id,
+                                         .outcome = STR("refused"),
+                                         .answer = STR("there is no such run")};
+            work_becomes_settlement(work, &inbox);
+        }
+        work_queue(runner, work);
     }
-    if (slot->head)
-        slot_ready(runner, slot);
-    else
+    if (!slot->head)
         slot_free(runner, slot);
 }
 
@@ -686,6 +698,43 @@ static void work_commit_action(struct runner *runner, struct work *work)
     runner->store.commit(runner->store.arg, work->invocation_id, encoded);
 }
 
+/* Makes the work one that only settles its inbox row. */
+static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox)
+{
+    struct run_record *record = arena_new(&work->arena, struct run_record);
+    record->kind = RECORD_INBOX;
+    record->inbox = *inbox;
+    run_record_copy(record, &work->arena);
+    work->event.kind = EVENT_NONE;
+    work->decision = (struct run_decision){.records = record, .records_count = 1};
+    work->durable = 1;
+}
+
+static void start_settle_taken(struct work *work, const struct unit_taken *taken)
+{
+    const struct record_start *start = &work->event.start;
+    bool same = sha256_eq(&taken->input_hash, &start->input_hash) &&
+                str_eq_z(taken->workflow, work->plan->workflow) &&
+                str_eq(taken->tenant, start->tenant);
+    struct record_inbox inbox = {
+        .id = work->event.verb.inbox_id,
+        .outcome = same ? STR("done") : STR("conflict"),
+        .answer = same ? STR("the run existed already")
+                       : STR("the run id was used with another input or workflow"),
+    };
+    work_becomes_settlement(work, &inbox);
+}
+
+void runner_settle(struct runner *runner, struct str run_id, const struct record_inbox *inbox)
+{
+    struct slot *slot = slot_find(runner, run_id);
+    if (!slot)
+        slot = slot_new(runner, run_id);
+    struct work *work = work_new(slot, EVENT_NONE);
+    work_becomes_settlement(work, inbox);
+    work_queue(runner, work);
+}
+
 /* A start whose id is here already: the image knows what the database would say. */
 static bool start_is_taken(struct work *work)
 {
@@ -698,16 +747,29 @@ static bool start_is_taken(struct work *work)
                                .tenant = run->start.tenant};
     struct runner_answer answer = {.taken = &taken, .state = run->now.state};
     answer_send(work, &answer);
+    if (work->event.verb.inbox_id.ptr)
+        start_settle_taken(work, &taken);
     return true;
+}
+
+static void work_write(struct runner *runner, struct work *work)
+{
+    work->slot->busy = true;
+    if (!runner->open)
+        runner->open = box_new();
+    box_add(runner->open, work);
 }
 
 static void work_decide(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
-    /* An inbox row must still be settled, so a start that came that way goes to the database. */
-    if (start_is_taken(work)) {
+    if (start_is_taken(work) && work->event.kind == EVENT_START) {
         work_free(work);
         slot_settle(runner, slot);
+        return;
+    }
+    if (work->event.kind == EVENT_NONE) {
+        work_write(runner, work);
         return;
     }
     if (work->event.kind == EVENT_START) {
@@ -731,9 +793,7 @@ static void work_decide(struct runner *runner, struct work *work)
         work_finish(runner, work);
         return;
     }
-    if (!runner->open)
-        runner->open = box_new();
-    box_add(runner->open, work);
+    work_write(runner, work);
 }
 
 static void ready_decide(struct runner *runner)
@@ -952,7 +1012,7 @@ static void box_requeue(struct runner *runner, struct work *const *works, uint32
 static void work_rejected(struct runner *runner, struct work *work, const struct err *why)
 {
     struct slot *slot = work->slot;
-    if (work->event.kind == EVENT_START) {
+    if (work->event.kind == EVENT_START || work->event.kind == EVENT_NONE) {
         struct runner_answer answer = {.err = *why};
         answer.err.code = ERR_INVALID;
         answer_send(work, &answer);
@@ -1008,11 +1068,17 @@ static void work_taken(struct runner *runner, struct work *work, const struct un
     struct slot *slot = work->slot;
     struct runner_answer answer = {.taken = taken};
     answer_send(work, &answer);
-    work_free(work);
     run_free(slot->run);
     slot->run = NULL;
     slot->busy = false;
-    if (slot->head && slot->head->event.kind != EVENT_START) {
+    if (work->event.verb.inbox_id.ptr) {
+        start_settle_taken(work, taken);
+        work_queue_first(runner, work);
+    } else {
+        work_free(work);
+    }
+    if (slot->head && slot->head->event.kind != EVENT_START &&
+        slot->head->event.kind != EVENT_NONE) {
         slot->loading = true;
         runner->store.load_run(runner->store.arg, slot->id);
         return;
@@ -1106,7 +1172,14 @@ static void command_invoke(struct runner *runner, struct slot *slot,
 static void work_finish(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
-    struct runner_answer answer = {.err = work->decision.answer, .state = slot->run->now.state};
+    struct runner_answer answer = {.err = work->decision.answer};
+    if (work->event.kind == EVENT_NONE) {
+        work_free(work);
+        slot->busy = false;
+        slot_settle(runner, slot);
+        return;
+    }
+    answer.state = slot->run->now.state;
     for (uint32_t i = 0; i < work->decision.commands_count; i++) {
         const struct run_command *command = &work->decision.commands[i];
         if (command->kind == COMMAND_INVOKE)

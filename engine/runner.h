@@ -55,6 +55,9 @@ MUST_USE int runner_verb(struct runner *runner, const struct runner_verb *verb,
                          void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
                          struct err *err);
 
+/* Settles an inbox row that came to nothing, or to a run that existed before. Copies. */
+void runner_settle(struct runner *runner, struct str run_id, const struct record_inbox *inbox);
+
 /* --- from the invokers --- */
 void runner_reply(struct runner *runner, uint64_t invocation_id, const struct reply *reply);
 
