@@ -114,6 +114,7 @@ struct runner {
     struct box *open;                    /* collects the decisions of this turn */
     uint32_t sent_count;
     uint64_t shards, shards_loading, shards_leaving;
+    uint64_t shards_releasing; /* in a unit that is not decided */
     struct str leaving_to;
     struct arena leaving_arena;
 
@@ -460,14 +461,14 @@ void runner_own(struct runner *runner, uint64_t epoch, uint64_t seq, uint64_t sh
     runner->repairing = false;
     runner->store_is_up = true;
     runner->shards = 0;
-    runner->shards_leaving = 0;
+    runner->shards_leaving = runner->shards_releasing = 0;
     runner_own_more(runner, shards);
 }
 
 void runner_own_more(struct runner *runner, uint64_t shards)
 {
     ASSERT(runner->owned);
-    shards &= ~runner->shards;
+    shards &= ~(runner->shards | runner->shards_releasing);
     if (!shards)
         return;
     runner->shards |= shards;
@@ -871,6 +872,7 @@ static void shards_release(struct runner *runner, struct box *box)
         shard_drop(runner, shard);
         runner->shards &= ~bit;
         runner->shards_leaving &= ~bit;
+        runner->shards_releasing |= bit;
         box->unit.release_shards |= bit;
     }
     if (box->unit.release_shards)
@@ -1041,6 +1043,7 @@ static void box_rejected(struct runner *runner, struct box *box, const struct er
 {
     log_warn("PostgreSQL refused a unit of %u runs: %s", box->works_count, why->text);
     if (box->unit.release_shards) { /* try the hand-over again with a later unit */
+        runner->shards_releasing &= ~box->unit.release_shards;
         runner->shards |= box->unit.release_shards;
         runner->shards_leaving |= box->unit.release_shards;
     }
@@ -1089,6 +1092,7 @@ static void work_taken(struct runner *runner, struct work *work, const struct un
 static void box_applied(struct runner *runner, struct box *box, const struct unit_answer *answer)
 {
     runner->decided_seq = box->seq;
+    runner->shards_releasing &= ~box->unit.release_shards;
     runner->stats.units++;
     runner->stats.records += box->records;
     for (uint32_t i = 0; i < box->works_count; i++) {
