@@ -18,8 +18,7 @@ BEGIN {
         printf "    {\"%s\",\n", name
         lines = 0
         while ((status = (getline line < file)) > 0) {
-            gsub(/\\/, "\\\\", line)
-            gsub(/"/, "\\\"", line)
+            gsub(/[\\"]/, "\\\\&", line)
             gsub(/\t/, "\\t", line)
             printf "     \"%s\\n\"\n", line
             lines++
