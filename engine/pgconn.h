@@ -67,8 +67,10 @@ struct pgconn_params {
     int formats[PGCONN_PARAMS_MAX]; /* 0 text, 1 binary */
     char ints[PGCONN_PARAMS_MAX][8];
 };
-void pgconn_param_text(struct pgconn_params *params,
-                       struct str text); /* absent: null; ends in NUL */
+/* For parameters of type text and json; absent: null. */
+void pgconn_param_text(struct pgconn_params *params, struct str text);
+/* For parameters of any type, in its text form; NULL: null. */
+void pgconn_param_z(struct pgconn_params *params, const char *text);
 void pgconn_param_binary(struct pgconn_params *params, struct str bytes); /* absent: null */
 void pgconn_param_int8(struct pgconn_params *params, int64_t value);
 void pgconn_param_int4(struct pgconn_params *params, int32_t value);
