@@ -227,6 +227,9 @@ void run_free(struct run *run); /* NULL is allowed */
 /* The only writer. Copies what it keeps. A record that cannot apply is a programmer error. */
 void run_apply(struct run *run, const struct run_record *record);
 
+/* Moves every text of the record into the arena. */
+void run_record_copy(struct run_record *record, struct arena *arena);
+
 /* Walks all invariants; called after every apply in tests and after each load. NULL = sound,
  * else one line that names the broken one. */
 const char *run_check(const struct run *run);
