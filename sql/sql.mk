@@ -3,7 +3,7 @@
 
 SQL_MIGRATIONS := $(sort $(wildcard sql/migrations/*.sql))
 # Functions that views call, then the views in the order of their dependencies, then the rest.
-SQL_FIRST      := sql/api/shard_of.sql
+SQL_FIRST      := $(addprefix sql/api/,shard_of.sql)
 SQL_VIEWS      := $(addprefix sql/views/,run_image_v1.sql)
 SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
                   $(filter-out $(SQL_FIRST),$(sort $(wildcard sql/api/*.sql)))

@@ -19,11 +19,7 @@ begin
       where l.daemon = p_daemon or l.lane = p_lane order by l.lane for update;
     select l.lane_no into v_mine
       from saga.lane l where l.lane = p_lane and l.epoch = p_epoch and l.kind = 'write';
-    if not found or exists (
-        select from (select l.lane, l.epoch, l.beat from saga.lane l where l.daemon = p_daemon) l
-               full join (select * from unnest(p_lanes, p_epochs, p_beats) as x (a, b, c)) seen
-                      on (seen.a, seen.b, seen.c) = (l.lane, l.epoch, l.beat)
-         where l.lane is null or seen.a is null) then
+    if not found or not saga.lanes_unmoved_v1(p_daemon, p_lanes, p_epochs, p_beats) then
         return null;
     end if;
     select l.lane_no, l.clean into v_theirs, v_clean

@@ -11,6 +11,6 @@ as $$
            coalesce((select bit_or(1::bigint << s.shard) from saga.shard s
                       where s.lane_no = l.lane_no), 0)
       from saga.lane l
-     order by l.lane;
+     order by l.daemon, l.lane;
 $$;
 comment on function saga.lanes_v1() is 'Every lane with the shards that it carries. [engine]';
