@@ -9,31 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const struct run_transition run_transitions[] = {
-    {RUN_NONE, RUN_RUNNING, "submitted"},
-    {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
-    {RUN_RUNNING, RUN_COMPENSATING,
-     "a step failed for good, a budget or the deadline ended, or cancel"},
-    {RUN_RUNNING, RUN_PARKED,
-     "a person is needed: outcome unknown, pivot passed, on_failure: park"},
-    {RUN_RUNNING, RUN_ABANDONED, "abandon"},
-    {RUN_COMPENSATING, RUN_COMPENSATED, "everything applied was undone"},
-    {RUN_COMPENSATING, RUN_PARKED, "a compensation failed, or an unknown outcome is in the way"},
-    {RUN_COMPENSATING, RUN_ABANDONED, "abandon"},
-    {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
-    {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
-    {RUN_PARKED, RUN_ABANDONED, "abandon"},
-};
-const size_t run_transitions_count = ARRAY_LEN(run_transitions);
-
-bool run_transition_allowed(enum run_state from, enum run_state to)
-{
-    for (size_t i = 0; i < run_transitions_count; i++)
-        if (run_transitions[i].from == from && run_transitions[i].to == to)
-            return true;
-    return false;
-}
-
 static const struct plan_step *plan_step_of(const struct draft *draft,
                                             const struct instance *instance)
 {
@@ -235,6 +210,12 @@ static void verb_event(struct draft *draft, struct str step)
     draft_event(draft, run_event_name(draft->event->kind), step, draft->event->verb.reason);
 }
 
+static bool wants_back(const struct draft *draft)
+{
+    return draft->run->now.direction == DIRECTION_EXECUTE &&
+           forward_wants_back(draft->run, draft->event->now);
+}
+
 /* The run leaves `parked` in the direction in which it stopped. */
 static void run_unpark(struct draft *draft)
 {
@@ -353,12 +334,12 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
     const struct effect_state *side = instance_side(instance, direction);
     /* A refusal may be stored at the participant under the old key, so a person's retry of one
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
-    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED) {
+    if (side->state == STEP_REFUSED && wants_back(draft))
+        return; /* the run will not go on forward: nothing new is sent */
+    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
         attempt_claim(draft, instance, direction);
-        return;
-    }
-    attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
-    attempt_repeat(draft, instance, direction);
+    else /* due at once */
+        attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
 }
 
 static void retry_decide(struct draft *draft)
@@ -417,15 +398,28 @@ static void by_hand_decide(struct draft *draft)
                step_state_name(side.state), state_name(draft), settle ? "settle" : "skip");
         return;
     }
+    /* What is proven not applied and still wanted is done: again under its key, or under a new one
+     * where the participant holds the old key for something else. */
+    bool again =
+        wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
+    bool conflict = side.outcome == OUTCOME_CONFLICT;
     side.state = wanted;
-    side.by_hand = true;
+    side.by_hand = !again;
     side.maybe_applied = false;
-    side.outcome = wanted == STEP_REFUSED ? OUTCOME_REFUSED : OUTCOME_APPLIED;
+    side.outcome = again                    ? OUTCOME_RETRYABLE
+                   : wanted == STEP_REFUSED ? OUTCOME_REFUSED
+                                            : OUTCOME_APPLIED;
     side.output = draft->event->verb.output;
     side.ended_at = draft->event->now;
     verb_event(draft, instance_name(draft, instance));
     draft_effect(draft, instance, direction, &side);
     run_unpark(draft);
+    if (again && conflict) {
+        attempt_claim(draft, instance, direction);
+    } else if (again) {
+        const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
+        attempt_reopen(draft, instance, direction, &action->retry);
+    }
     due_decide(draft);
 }
 

@@ -71,6 +71,15 @@ static bool step_done(const struct run *run, const struct instance *instance)
            (plan_step_of(run, instance)->on_failure == ON_FAILURE_CONTINUE);
 }
 
+bool forward_wants_back(const struct run *run, struct wall now)
+{
+    for (uint16_t i = 0; i < run->instances_count; i++)
+        if (step_failed(run, &run->instances[i]) &&
+            forward_blocked(run, &run->instances[i]) == PARK_NONE)
+            return true;
+    return wall_passed(run->start.deadline_at, now) && !forward_pivot_passed(run);
+}
+
 static bool step_ready(const struct run *run, const struct instance *instance)
 {
     const struct plan_step *step = plan_step_of(run, instance);
@@ -161,10 +170,10 @@ struct forward_result forward_advance(struct draft *draft)
             struct instance *instance = &run->instances[i];
             moving |= attempt_in_motion(&instance->execute);
             all_done &= step_done(run, instance);
-            if (!blocked && forward_blocked(run, instance) != PARK_NONE)
-                blocked = instance;
-            else if (!failed && step_failed(run, instance))
-                failed = instance;
+            if (forward_blocked(run, instance) != PARK_NONE)
+                blocked = blocked ? blocked : instance;
+            else if (step_failed(run, instance))
+                failed = failed ? failed : instance;
         }
         bool overdue = wall_passed(run->start.deadline_at, draft->event->now) &&
                        !forward_pivot_passed(run) && !all_done;

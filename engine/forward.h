@@ -29,6 +29,9 @@ bool forward_pivot_passed(const struct run *run);
 /* The pivot was sent and its outcome is not known yet: neither direction until it is. NULL: no. */
 const struct instance *forward_pivot_open(const struct run *run);
 
+/* A step has failed for good or the deadline is over: once the pivot allows it, the run turns back. */
+bool forward_wants_back(const struct run *run, struct wall now);
+
 /* Why this step stops a forward run for a person, PARK_NONE if it does not. */
 enum park_reason forward_blocked(const struct run *run, const struct instance *instance);
 
