@@ -520,8 +520,7 @@ static pid_t server_pid(const struct pgdev *dev)
 
 static PGPing ping(struct pgdev *dev)
 {
-    return PQping(
-        print(dev, "host='%s' dbname=postgres user=postgres connect_timeout=2", dev->sockets));
+    return PQping(print(dev, "%s dbname=postgres user=postgres", dev->any));
 }
 
 static int start_server(struct pgdev *dev, struct err *err)
@@ -555,7 +554,7 @@ static int make_database(struct pgdev *dev, struct err *err)
     const char *uri =
         print(dev, "host='%s' dbname=postgres user=postgres connect_timeout=10", dev->sockets);
     int rc = 0;
-    PGconn *conn = PQconnectdb(uri);
+    PGconn *conn = PQconnectdb(print(dev, "%s dbname=postgres user=postgres", dev->any));
     PGresult *result = PQexec(conn, "select from pg_database where datname = 'saga'");
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 0) {
         PQclear(result);
