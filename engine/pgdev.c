@@ -551,8 +551,6 @@ static int start_server(struct pgdev *dev, struct err *err)
 
 static int make_database(struct pgdev *dev, struct err *err)
 {
-    const char *uri =
-        print(dev, "host='%s' dbname=postgres user=postgres connect_timeout=10", dev->sockets);
     int rc = 0;
     PGconn *conn = PQconnectdb(print(dev, "%s dbname=postgres user=postgres", dev->any));
     PGresult *result = PQexec(conn, "select from pg_database where datname = 'saga'");
