@@ -163,7 +163,7 @@ static const char *kinds_name(struct checker *k, unsigned kinds)
 static bool need(struct checker *k, const struct expr *expr, struct type type, unsigned wanted)
 {
     if (type.kinds & KIND_SECRET) {
-        struct diag *diag = bad(k, "E214", expr->start, expr->end,
+        struct diag *diag = bad(k, "E213", expr->start, expr->end,
                                 "a secret cannot be used inside an expression");
         diag_help(k->cx->diags, diag,
                   "a secret stands alone in its hole, as in \"Bearer ${{ secrets.NAME }}\"");
@@ -543,7 +543,7 @@ static struct type check_env(struct checker *k, struct expr *expr)
     for (uint16_t i = 0; i < options->env_names_count; i++)
         if (str_eq_z(expr->name, options->env_names[i]))
             return type_of(KIND_TEXT);
-    struct diag *diag = bad(k, "E218", expr->at, expr->end,
+    struct diag *diag = bad(k, "E215", expr->at, expr->end,
                             "the daemon's configuration lets no workflow read `env." STR_FMT "`",
                             STR_ARG(expr->name));
     nearest_help(k, diag, "name", expr->name, options->env_names, options->env_names_count);

@@ -172,7 +172,7 @@ static void address_compile(struct compiler *cx, const struct node *node,
     while (slash < text.len && text.ptr[slash] != '/')
         slash++;
     if (template_hole_find(text, 0, &start, &end) && start < slash) {
-        struct diag *diag = cx_error(cx, "E128", doc_text_place(cx->doc, node, start, end + 2),
+        struct diag *diag = cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
                                      "the service of an action is fixed");
         diag_help(cx->diags, diag, "only services named in the file are reached");
     } else if (memmem(text.ptr, text.len, "://", 3)) {
@@ -472,7 +472,7 @@ static void exec_compile(struct compiler *cx, const struct node *node, const str
     if (argv->kind == NODE_LIST && !argv->count)
         node_error(cx, "E103", argv, "`exec` needs at least the program");
     if (out->exec.argv_count && template_hole_find(argv->items[0]->text, 0, &start, &end))
-        cx_error(cx, "E128", doc_text_place(cx->doc, argv->items[0], start, end + 2),
+        cx_error(cx, "E127", doc_text_place(cx->doc, argv->items[0], start, end + 2),
                  "the program is fixed: it cannot hold a template");
     if (out->exec.argv_count)
         shell_warn(cx, argv);

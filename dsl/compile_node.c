@@ -70,7 +70,8 @@ const char *cx_strdup(struct compiler *cx, struct str text)
 
 /* --- keys --- */
 
-static void unknown_key(struct compiler *cx, const struct node *key, enum lang_group group)
+/* Returns the key that was probably meant, or NULL. */
+static const char *unknown_key(struct compiler *cx, const struct node *key, enum lang_group group)
 {
     const char *names[NAMES_MAX];
     struct diag *diag = node_error(cx, "E101", key, "unknown key `" STR_FMT "` in %s",
@@ -82,6 +83,7 @@ static void unknown_key(struct compiler *cx, const struct node *key, enum lang_g
         diag_help(cx->diags, diag, "%s", help);
     else if (nearest)
         diag_help(cx->diags, diag, "a key with a similar name exists: `%s`", nearest);
+    return help ? NULL : nearest;
 }
 
 static bool starts_with_x(struct str text)
@@ -89,8 +91,18 @@ static bool starts_with_x(struct str text)
     return str_starts(text, STR("x-"));
 }
 
+static bool is_meant(const char *const *meant, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(meant[i], name) == 0)
+            return true;
+    return false;
+}
+
 bool keys_check(struct compiler *cx, const struct node *node, enum lang_group group)
 {
+    const char *meant[16]; /* keys that are there under a wrong name are not missing */
+    size_t meant_count = 0;
     if (!node_is_map(cx, node, lang_group_title(group)))
         return false;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -98,16 +110,20 @@ bool keys_check(struct compiler *cx, const struct node *node, enum lang_group gr
         const struct lang_key *known = lang_key_find(group, key->text);
         if (group == LANG_WORKFLOW && starts_with_x(key->text))
             continue;
-        if (!known)
-            unknown_key(cx, key, group);
-        else if (known->flags & LANG_PLANNED)
+        if (known && known->flags & LANG_PLANNED) {
             node_error(cx, "E105", key,
                        "`%s` is part of the language but not supported by this version",
                        known->name);
+        } else if (!known) {
+            const char *nearest = unknown_key(cx, key, group);
+            if (nearest && meant_count < ARRAY_LEN(meant))
+                meant[meant_count++] = nearest;
+        }
     }
     for (size_t i = 0; i < lang_keys_count; i++)
         if (lang_keys[i].group == group && lang_keys[i].flags & LANG_REQUIRED &&
-            !node_get_pair(node, lang_keys[i].name))
+            !node_get_pair(node, lang_keys[i].name) &&
+            !is_meant(meant, meant_count, lang_keys[i].name))
             node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group),
                        lang_keys[i].name);
     return true;
@@ -138,7 +154,7 @@ bool read_text(struct compiler *cx, const struct node *node, const char *what, s
     if (node->kind != NODE_TEXT && node->kind != NODE_NUMBER)
         return form_error(cx, node, what, "text");
     if (template_hole_find(node->text, 0, &start, &end)) {
-        cx_error(cx, "E128", doc_text_place(cx->doc, node, start, end + 2),
+        cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
                  "%s is fixed: it cannot hold a template", what);
         return false;
     }

@@ -102,7 +102,7 @@ uint16_t named_compile(struct compiler *cx, const struct node *node, const char 
         const struct node *key = node->pairs[i].key;
         size_t start, end;
         if (template_hole_find(key->text, 0, &start, &end))
-            node_error(cx, "E127", key, "a key cannot hold a template");
+            node_error(cx, "E126", key, "a key cannot hold a template");
         named[i].name = cx_strdup(cx, key->text);
         named[i].value = text_template_compile(cx, node->pairs[i].value, rules);
     }

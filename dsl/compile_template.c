@@ -128,7 +128,7 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
             struct place place = doc_text_place(cx->doc, node, at, end);
             struct diag *diag;
             if (is_ours(name))
-                diag = cx_error(cx, "E219", place, "`%.*s` is plain text, not a template",
+                diag = cx_error(cx, "E216", place, "`%.*s` is plain text, not a template",
                                 (int)MIN(end - at, (size_t)60), text.ptr + at);
             else
                 diag = cx_warning(cx, "W202", place, "`%.*s` is sent as it is: it is no template",
@@ -152,7 +152,7 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
     unsigned kinds = expr_check(cx, expr, node, from, rules);
     struct place place = doc_text_place(cx->doc, node, from + expr->start, from + expr->end);
     if (kinds & KIND_OMIT && (!alone || !rules->omit)) {
-        struct diag *diag = cx_error(cx, "E215", place, "`omit` cannot leave out %s",
+        struct diag *diag = cx_error(cx, "E214", place, "`omit` cannot leave out %s",
                                      alone ? rules->where : "a part of a text");
         diag_help(cx->diags, diag,
                   "it leaves out a whole field: `note: ${{ default(input.note, omit) }}`");
@@ -231,7 +231,7 @@ static void key_check(struct compiler *cx, const struct node *key)
 {
     size_t start;
     if (hole_start_find(key->text, 0, &start))
-        node_error(cx, "E127", key, "a key cannot hold a template: the shape of a value is fixed");
+        node_error(cx, "E126", key, "a key cannot hold a template: the shape of a value is fixed");
 }
 
 static const struct template *map_compile(struct compiler *cx, const struct node *node,

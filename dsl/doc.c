@@ -409,7 +409,7 @@ static void version_check(struct loader *l)
     const yaml_version_directive_t *version = l->event.data.document_start.version_directive;
     if (!version || (version->major == 1 && version->minor == 2))
         return;
-    diag_add(l->diags, DIAG_ERROR, "E016", 1, 1, 1,
+    diag_add(l->diags, DIAG_ERROR, "E014", 1, 1, 1,
              "the file declares YAML %d.%d, but workflows are read by the rules of YAML 1.2",
              version->major, version->minor);
 }

@@ -195,7 +195,7 @@ static bool is_cut_call(const struct node *node)
 static void cut_call_report(const struct doc *doc, struct diags *diags, const struct node *node)
 {
     struct place place = doc_node_place(doc, node);
-    struct diag *diag = diag_add(diags, DIAG_ERROR, "E015", place.line, place.column, place.span,
+    struct diag *diag = diag_add(diags, DIAG_ERROR, "E013", place.line, place.column, place.span,
                                  "the comma after `" STR_FMT "` ends this value",
                                  STR_ARG(node->text));
     diag_help(diags, diag, "inside { } and [ ], quote an expression that has a comma");
