@@ -406,9 +406,9 @@ static void by_hand_decide(struct draft *draft)
     side.state = wanted;
     side.by_hand = !again;
     side.maybe_applied = false;
-    side.outcome = again                    ? OUTCOME_RETRYABLE
-                   : wanted == STEP_REFUSED ? OUTCOME_REFUSED
-                                            : OUTCOME_APPLIED;
+    side.outcome = wanted != STEP_REFUSED ? OUTCOME_APPLIED
+                   : conflict             ? OUTCOME_REFUSED
+                                          : OUTCOME_RETRYABLE;
     side.output = draft->event->verb.output;
     side.ended_at = draft->event->now;
     verb_event(draft, instance_name(draft, instance));

@@ -33,7 +33,7 @@ static bool step_failed(const struct run *run, const struct instance *instance)
 {
     const struct effect_state *side = &instance->execute;
     const struct plan_step *step = plan_step_of(run, instance);
-    if (side->by_hand || step->on_failure == ON_FAILURE_CONTINUE)
+    if (step->on_failure == ON_FAILURE_CONTINUE)
         return false;
     if (side->state == STEP_REFUSED)
         return true;
@@ -48,8 +48,6 @@ enum park_reason forward_blocked(const struct run *run, const struct instance *i
     const struct effect_state *side = &instance->execute;
     const struct plan_step *step = plan_step_of(run, instance);
     bool continues = step->on_failure == ON_FAILURE_CONTINUE;
-    if (side->by_hand)
-        return PARK_NONE;
     if (side->state == STEP_UNKNOWN && side->outcome == OUTCOME_CONFLICT)
         return PARK_KEY_CONFLICT;
     if (side->state == STEP_UNKNOWN && !continues && !step_failed(run, instance))

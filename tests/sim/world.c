@@ -45,12 +45,13 @@ static int64_t between_ms(struct world *world, int64_t low, int64_t high)
 }
 
 /* Things of one instant happen in the order in which they were asked for. */
-#define TIE_BITS 10
+#define TIE_BITS 24
 
 static void event_set(struct world *world, struct world_event *event, int64_t delay_us)
 {
     int64_t tie = (int64_t)(++world->scheduled & ((1 << TIE_BITS) - 1));
-    heap_set(&world->queue, &event->node, (world->now + delay_us) * (1 << TIE_BITS) + tie);
+    heap_set(&world->queue, &event->node,
+             (world->now - EPOCH_US + delay_us) * (1 << TIE_BITS) + tie);
 }
 
 static struct world_event *schedule(struct world *world, int64_t delay_us, int daemon, void *data,
@@ -1120,8 +1121,8 @@ static void clients_make(struct world *world)
         run->input_hash = sha256_of(run->input);
         *request = (struct submission){
             .world = world, .run = run, .input = run->input, .hash = run->input_hash};
-        world_trace(world, "run %s with input " STR_FMT ":\n" STR_FMT, run->id,
-                    STR_ARG(run->input), STR_ARG(run->plan->source));
+        world_trace(world, "run %s with input " STR_FMT ":\n" STR_FMT, run->id, STR_ARG(run->input),
+                    STR_ARG(run->plan->source));
         schedule(world, between_ms(world, 10, 15000), -1, request, submit);
         if (world->faults.resubmit && rand_chance(&world->rand, 40))
             schedule(world, between_ms(world, 100, 20000), -1, run, submit_other);
@@ -1173,7 +1174,7 @@ void world_run(struct world *world)
         ASSERT(top);
         struct world_event *event = CONTAINER_OF(top, struct world_event, node);
         heap_remove(&world->queue, top);
-        world->now = MAX(world->now, top->key >> TIE_BITS);
+        world->now = MAX(world->now, EPOCH_US + (top->key >> TIE_BITS));
         event->fn(event);
     }
     if (!world->failure[0])
