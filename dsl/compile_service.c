@@ -4,8 +4,8 @@
  */
 #include "dsl/compiler.h"
 
-#include <stdlib.h>
-
+#include "dsl/services.h"
+#include "engine/base/ascii.h"
 #include "engine/base/decimal.h"
 
 #define SERVICES_MAX 500
@@ -27,8 +27,7 @@ static bool is_token(struct str name)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              (c && strchr("!#$%&'*+-.^_`|~", c))))
+        if (!ascii_is_alpha(c) && !ascii_is_digit(c) && !(c && strchr("!#$%&'*+-.^_`|~", c)))
             return false;
     }
     return name.len > 0 && name.len <= 256;
@@ -38,7 +37,7 @@ static bool equal_ignoring_case(struct str text, const char *word)
 {
     size_t i;
     for (i = 0; i < text.len && word[i]; i++)
-        if ((text.ptr[i] | 32) != (word[i] | 32))
+        if (ascii_lower(text.ptr[i]) != ascii_lower(word[i]))
             return false;
     return i == text.len && !word[i];
 }
@@ -91,6 +90,16 @@ void headers_check(struct compiler *cx, const struct node *node)
     }
 }
 
+static void literal_secret_warn(struct compiler *cx, const struct node *node,
+                                const struct template *value)
+{
+    if (value->kind != TEMPLATE_LITERAL)
+        return;
+    struct diag *diag = node_warning(cx, "W206", node, "a secret would be stored with the file");
+    diag_help(cx->diags, diag, "write `${{ secrets.NAME }}`, and the value into the daemon's "
+                               "configuration");
+}
+
 uint16_t named_compile(struct compiler *cx, const struct node *node, const char *what,
                        const struct expr_rules *rules, const struct plan_named **out)
 {
@@ -105,6 +114,8 @@ uint16_t named_compile(struct compiler *cx, const struct node *node, const char 
             node_error(cx, "E126", key, "a key cannot hold a template");
         named[i].name = cx_strdup(cx, key->text);
         named[i].value = text_template_compile(cx, node->pairs[i].value, rules);
+        if (rules->roots & ROOT_SECRETS && equal_ignoring_case(key->text, "authorization"))
+            literal_secret_warn(cx, node->pairs[i].value, named[i].value);
     }
     *out = named;
     return (uint16_t)node->count;
@@ -332,6 +343,7 @@ static void auth_compile(struct compiler *cx, const struct node *node,
     if (bearer) {
         service->auth = AUTH_BEARER;
         service->auth_secret = text_template_compile(cx, bearer, &rules);
+        literal_secret_warn(cx, bearer, service->auth_secret);
     }
     if (!basic || !keys_check(cx, basic, LANG_BASIC))
         return;
@@ -342,6 +354,7 @@ static void auth_compile(struct compiler *cx, const struct node *node,
     service->auth = AUTH_BASIC;
     service->auth_user = text_template_compile(cx, user, &rules);
     service->auth_secret = text_template_compile(cx, password, &rules);
+    literal_secret_warn(cx, password, service->auth_secret);
 }
 
 static const struct shape *service_response(const struct plan_service *service)
@@ -385,30 +398,6 @@ static void service_compile(struct compiler *cx, const struct node *node,
     service->outcomes = list;
 }
 
-/* What the daemon's configuration says of a service wins over the file. */
-static void service_override(struct plan_service *service, const struct plan_service *by)
-{
-    if (by->url)
-        service->url = by->url;
-    if (by->timeout_us)
-        service->timeout_us = by->timeout_us;
-    if (by->idempotency.place != KEY_PLACE_NONE)
-        service->idempotency = by->idempotency;
-    if (by->headers_count) {
-        service->headers = by->headers;
-        service->headers_count = by->headers_count;
-    }
-    if (by->auth != AUTH_NONE) {
-        service->auth = by->auth;
-        service->auth_user = by->auth_user;
-        service->auth_secret = by->auth_secret;
-    }
-    if (by->outcomes_count) {
-        service->outcomes = by->outcomes;
-        service->outcomes_count = by->outcomes_count;
-    }
-}
-
 static void names_check(struct compiler *cx, const struct node *node)
 {
     for (uint32_t i = 0; node->kind == NODE_MAP && i < node->count; i++) {
@@ -449,7 +438,7 @@ void services_compile(struct compiler *cx, const struct node *node)
         if (at == in_file)
             at = cx->plan->services_count++;
         cx->services[at].name = cx_strdup(cx, str_z(by->name));
-        service_override(&cx->services[at], by);
+        service_override(cx->arena, &cx->services[at], by);
     }
     cx->plan->services = cx->services;
 }
@@ -472,4 +461,19 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
     else
         diag_help(cx->diags, diag, "name it under `services`, or in the daemon's configuration");
     return PLAN_SERVICE_NONE;
+}
+
+bool dsl_services_compile(struct doc *doc, const struct node *node, struct arena *arena,
+                          struct diags *diags, const struct plan_service **out, uint16_t *count)
+{
+    struct plan plan = {0};
+    struct arena scratch = {0};
+    struct compiler cx = {
+        .doc = doc, .diags = diags, .plan = &plan, .arena = arena, .scratch = &scratch};
+    uint32_t errors = diags->errors;
+    services_compile(&cx, node);
+    *out = plan.services;
+    *count = plan.services_count;
+    arena_free(&scratch);
+    return diags->errors == errors;
 }

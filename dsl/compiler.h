@@ -151,6 +151,9 @@ extern const struct shape response_of_http[], response_of_sql[], response_of_exe
 
 const struct schema *schema_compile(struct compiler *cx, const struct node *node);
 void services_compile(struct compiler *cx, const struct node *node);
+/* What is set in `by` replaces what `service` says; all of it is copied into `arena`. */
+void service_override(struct arena *arena, struct plan_service *service,
+                      const struct plan_service *by);
 void idempotency_compile(struct compiler *cx, const struct node *node,
                          struct plan_idempotency *out);
 uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
