@@ -13,6 +13,7 @@
 #define ENGINE_CONFIG_H
 
 #include "dsl/diag.h"
+#include "engine/base/clock.h"
 #include "engine/log.h"
 
 struct config_pair {

@@ -386,7 +386,10 @@ static void message_answered(struct world_event *event)
     struct message *message = event->data;
     if (!event_reaches(event) || daemon->connection != event->connection)
         return;
-    ASSERT(daemon->messages == message);
+    if (daemon->messages != message) { /* an earlier answer still waits for a frozen daemon */
+        event_set(event->world, event, MS_US);
+        return;
+    }
     daemon->messages = message->next;
     if (!daemon->messages)
         daemon->messages_tail = &daemon->messages;
