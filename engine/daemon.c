@@ -29,7 +29,8 @@ struct daemon {
     struct control *control;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
-    bool owned, workflows_known, is_ready, draining, releasing, released;
+    uint64_t shards_mine, shards_free; /* as the database said last */
+    bool owned, looked, workflows_known, is_ready, draining, releasing, released;
 };
 
 static struct wall now_of(const struct daemon *daemon)
@@ -51,6 +52,8 @@ static void lease_check(struct daemon *daemon)
     store_pg_reacquire(daemon->store);
 }
 
+static void ready_check(struct daemon *daemon);
+
 static void on_turn_timer(void *arg)
 {
     (void)arg; /* the turn hook does the work */
@@ -62,6 +65,7 @@ static void daemon_turn(void *arg)
     lease_check(daemon);
     struct wall now = now_of(daemon);
     runner_turn(daemon->runner, now);
+    ready_check(daemon);
     struct wall due = runner_due(daemon->runner);
     if (runner_has_work(daemon->runner))
         loop_timer_set(daemon->turn_timer, 0);
@@ -76,7 +80,9 @@ static void daemon_turn(void *arg)
 
 static void ready_check(struct daemon *daemon)
 {
-    if (daemon->is_ready || !daemon->owned || !daemon->workflows_known || daemon->draining)
+    bool loaded = runner_stats(daemon->runner).shards == daemon->shards_mine;
+    if (daemon->is_ready || !daemon->owned || !daemon->workflows_known || !daemon->looked ||
+        daemon->shards_free || !loaded || daemon->draining)
         return;
     daemon->is_ready = true;
     struct err err;
@@ -101,8 +107,11 @@ static void daemon_own(void *arg, uint64_t epoch, uint64_t seq, uint64_t shards)
 static void daemon_own_more(void *arg, uint64_t shards)
 {
     struct daemon *daemon = arg;
-    if (daemon->owned)
-        runner_own_more(daemon->runner, shards);
+    if (!daemon->owned)
+        return;
+    daemon->shards_mine |= shards;
+    daemon->shards_free &= ~shards;
+    runner_own_more(daemon->runner, shards);
 }
 
 static void daemon_lost(void *arg)
@@ -203,6 +212,9 @@ static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsign
     }
     if (!daemon->owned || daemon->draining)
         return;
+    daemon->shards_mine = mine;
+    daemon->shards_free = ~carried;
+    daemon->looked = true;
     if (~carried)
         store_pg_claim(daemon->store, ~carried);
     int have = __builtin_popcountll(mine), share = RUN_SHARDS / (int)MAX(alive, 1u);
