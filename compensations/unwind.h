@@ -52,5 +52,7 @@ struct unwind_result unwind_advance(struct draft *draft);
 
 /* What is left: a JSON list of {step, key, state, why, reason}, absent if nothing is. */
 struct str unwind_residue(const struct run *run, struct arena *arena);
+/* The same for a run that completed: only best-effort steps whose outcome is unknown. */
+struct str unwind_unknowns(const struct run *run, struct arena *arena);
 
 #endif

@@ -75,12 +75,29 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.turn++;
     now.cause = cause;
     now.reason = PARK_NONE;
+    now.residue = STR_NONE;
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
     draft_event(draft, "turned back", instance_name(draft, step), str_z(run_cause_name(cause)));
     unwind_begin(draft);
     backward(draft);
+}
+
+static void run_complete(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    struct err err;
+    if (render_output(draft->run, draft->scratch, &now.output, &err) != 0) {
+        /* The work is done; a result that cannot be told is no reason to undo it. */
+        now.output = STR_NONE;
+        draft_event(draft, "output failed", STR(""), arena_str(draft->scratch, str_z(err.text)));
+    }
+    now.state = RUN_COMPLETED;
+    now.reason = PARK_NONE;
+    now.ended_at = draft->event->now;
+    now.residue = unwind_unknowns(draft->run, draft->scratch);
+    draft_run(draft, &now);
 }
 
 static void advance(struct draft *draft)
@@ -92,6 +109,8 @@ static void advance(struct draft *draft)
     struct forward_result result = forward_advance(draft);
     if (result.verdict == FORWARD_TURN)
         run_turn(draft, result.cause, result.step);
+    else if (result.verdict == FORWARD_DONE)
+        run_complete(draft);
     else if (result.verdict == FORWARD_PARK)
         run_park(draft, result.reason, result.step);
 }
@@ -222,6 +241,7 @@ static void run_unpark(struct draft *draft)
     struct record_run now = draft->run->now;
     now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
     now.reason = PARK_NONE;
+    now.residue = STR_NONE;
     draft_run(draft, &now);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/forward.h"
 
 #include "engine/attempt.h"
+#include "engine/retry.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
@@ -89,11 +90,15 @@ static bool step_ready(const struct run *run, const struct instance *instance)
     return true;
 }
 
-static enum run_cause failure_cause(const struct instance *instance)
+/* A refusal, also one that could not lower an earlier unknown; else retries or their time are over.
+ */
+static enum run_cause failure_cause(const struct run *run, const struct instance *instance)
 {
-    return instance->execute.state == STEP_REFUSED && instance->execute.outcome == OUTCOME_REFUSED
-               ? CAUSE_STEP_REFUSED
-               : CAUSE_BUDGET;
+    const struct effect_state *side = &instance->execute;
+    const struct plan_retry *retry = &plan_step_of(run, instance)->action.retry;
+    bool had_more = side->state == STEP_UNKNOWN && retry_has_attempts(retry, side) &&
+                    wall_is_set(retry_next(retry, side, 0, 0, side->ended_at));
+    return side->outcome == OUTCOME_REFUSED || had_more ? CAUSE_STEP_REFUSED : CAUSE_BUDGET;
 }
 
 /* `if` is read when the step would start; one that cannot be read refuses the step. */
@@ -135,21 +140,6 @@ static void step_start(struct draft *draft, struct instance *instance)
     draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
 }
 
-static void run_complete(struct draft *draft)
-{
-    struct record_run now = draft->run->now;
-    struct err err;
-    if (render_output(draft->run, draft->scratch, &now.output, &err) != 0) {
-        /* The work is done; a result that cannot be told is no reason to undo it. */
-        now.output = STR_NONE;
-        draft_event(draft, "output failed", STR(""), arena_str(draft->scratch, str_z(err.text)));
-    }
-    now.state = RUN_COMPLETED;
-    now.reason = PARK_NONE;
-    now.ended_at = draft->event->now;
-    draft_run(draft, &now);
-}
-
 struct forward_result forward_advance(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -187,7 +177,7 @@ struct forward_result forward_advance(struct draft *draft)
         if (failed || overdue) {
             result.verdict = FORWARD_TURN;
             result.step = failed;
-            result.cause = failed ? failure_cause(failed) : CAUSE_DEADLINE;
+            result.cause = failed ? failure_cause(run, failed) : CAUSE_DEADLINE;
             return result;
         }
         /* 3. A run that waits for a person starts nothing new. */
@@ -203,7 +193,6 @@ struct forward_result forward_advance(struct draft *draft)
 
     /* 5. All done: complete. */
     if (all_done && !moving) {
-        run_complete(draft);
         result.verdict = FORWARD_DONE;
         return result;
     }
