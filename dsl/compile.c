@@ -22,9 +22,8 @@ static void name_compile(struct compiler *cx, const struct node *node)
     if (!node || !read_text(cx, node, "`workflow`", &name))
         return;
     if (node->kind != NODE_TEXT || !name_is_valid(name, true)) {
-        struct diag *diag =
-            node_error(cx, "E106", node, "`" STR_FMT "` cannot be the name of a workflow",
-                       STR_ARG(name));
+        struct diag *diag = node_error(
+            cx, "E106", node, "`" STR_FMT "` cannot be the name of a workflow", STR_ARG(name));
         diag_help(cx->diags, diag,
                   "it starts with a small letter and has only a-z, 0-9, `_` and `-`, at most 63");
         return;
@@ -135,6 +134,7 @@ static void id_compile(struct compiler *cx, uint16_t index)
     if (!node)
         return;
     source->id = node;
+    cx->steps[index].id = cx_strdup(cx, node->text);
     if (node->kind != NODE_TEXT || !name_is_valid(node->text, false)) {
         struct diag *diag = node_error(cx, "E106", node, "`" STR_FMT "` cannot be the id of a step",
                                        STR_ARG(node->text));
@@ -149,13 +149,13 @@ static void id_compile(struct compiler *cx, uint16_t index)
         if (!str_eq_z(node->text, cx->step_ids[i]))
             continue;
         struct place other = doc_node_place(cx->doc, cx->sources[i].id);
-        struct diag *diag = node_error(cx, "E107", node, "duplicate step id `" STR_FMT "`",
-                                       STR_ARG(node->text));
+        struct diag *diag =
+            node_error(cx, "E107", node, "duplicate step id `" STR_FMT "`", STR_ARG(node->text));
         diag->other_line = other.line;
         diag->other_column = other.column;
         return;
     }
-    cx->step_ids[index] = cx->steps[index].id = cx_strdup(cx, node->text);
+    cx->step_ids[index] = cx->steps[index].id;
 }
 
 static uint16_t step_by_id(const struct compiler *cx, struct str id)
@@ -279,7 +279,9 @@ static void steps_order(struct compiler *cx, const struct node *list)
         cx->sources[i].node = list->items[i];
         cx->steps[i].index = i;
         cx->steps[i].line = doc_node_place(cx->doc, list->items[i]).line;
+        uint32_t errors = cx->diags->errors;
         keys_check(cx, list->items[i], LANG_STEP);
+        cx->sources[i].broken = cx->diags->errors > errors;
         id_compile(cx, i);
     }
     for (uint16_t i = 0; i < count; i++)

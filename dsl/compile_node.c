@@ -19,8 +19,7 @@ static struct diag *report(struct compiler *cx, enum diag_severity severity, con
     size_t len = strlen(message);
     while (len && !str_is_utf8((struct str){message, len})) /* cut inside a character */
         message[--len] = '\0';
-    return diag_add(cx->diags, severity, code, place.line, place.column, place.span, "%s",
-                    message);
+    return diag_add(cx->diags, severity, code, place.line, place.column, place.span, "%s", message);
 }
 
 struct diag *cx_error(struct compiler *cx, const char *code, struct place place, const char *fmt,
@@ -47,6 +46,8 @@ struct diag *node_error(struct compiler *cx, const char *code, const struct node
                         const char *fmt, ...)
 {
     va_list args;
+    if (node->kind == NODE_NONE) /* the loader spoke of it: one mistake, one message */
+        return arena_new(cx->scratch, struct diag);
     va_start(args, fmt);
     struct diag *diag = report(cx, DIAG_ERROR, code, doc_node_place(cx->doc, node), fmt, args);
     va_end(args);
@@ -226,8 +227,7 @@ bool read_choice(struct compiler *cx, const struct node *node, enum lang_group g
     size_t count = 0;
     if (node->kind != NODE_TEXT)
         return form_error(cx, node, arena_printf(cx->scratch, "`%s`", key).ptr, "a word");
-    if (lang_choice_has(known->choices,
-                        arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
+    if (lang_choice_has(known->choices, arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
         node_error(cx, "E105", node,
                    "`%s: " STR_FMT "` is part of the language but not supported by this version",
                    key, STR_ARG(word));
@@ -250,8 +250,8 @@ bool read_choice(struct compiler *cx, const struct node *node, enum lang_group g
             found = true;
         }
     if (!found) {
-        struct diag *diag = node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key,
-                                       STR_ARG(word));
+        struct diag *diag =
+            node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key, STR_ARG(word));
         const char *nearest = diag_nearest(word, words, count);
         if (nearest)
             diag_help(cx->diags, diag, "did you mean `%s`?", nearest);

@@ -38,12 +38,9 @@ static const struct {
     const char *name;
     unsigned bits;
 } types[] = {
-    {"null", SCHEMA_NULL},
-    {"boolean", SCHEMA_BOOLEAN},
-    {"integer", SCHEMA_INTEGER},
-    {"number", SCHEMA_NUMBER | SCHEMA_INTEGER},
-    {"string", SCHEMA_STRING},
-    {"array", SCHEMA_ARRAY},
+    {"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
+    {"integer", SCHEMA_INTEGER}, {"number", SCHEMA_NUMBER | SCHEMA_INTEGER},
+    {"string", SCHEMA_STRING},   {"array", SCHEMA_ARRAY},
     {"object", SCHEMA_OBJECT},
 };
 
@@ -121,11 +118,9 @@ static void keyword_required(struct schema_compiler *sc, struct schema *schema,
 {
     (void)name;
     if (value->kind != NODE_LIST) {
-        struct diag *diag =
-            node_error(sc->cx, "E123", value, "`required` must be a list of names");
+        struct diag *diag = node_error(sc->cx, "E123", value, "`required` must be a list of names");
         if (value->kind == NODE_BOOL)
-            diag_help(sc->cx->diags, diag,
-                      "it stands beside `properties`: required: [name, ...]");
+            diag_help(sc->cx->diags, diag, "it stands beside `properties`: required: [name, ...]");
         return;
     }
     schema->required = arena_array(sc->cx->arena, struct str, value->count);
@@ -234,13 +229,12 @@ static void keyword_list(struct schema_compiler *sc, struct schema *schema,
     list->count = value->count;
 }
 
-static void keyword_ref(struct schema_compiler *sc, struct schema *schema,
-                        const struct node *value, const char *name)
+static void keyword_ref(struct schema_compiler *sc, struct schema *schema, const struct node *value,
+                        const char *name)
 {
     (void)name;
     if (value->kind != NODE_TEXT || !value->text.len || value->text.ptr[0] != '#') {
-        struct diag *diag =
-            node_error(sc->cx, "E125", value, "`$ref` must point into this schema");
+        struct diag *diag = node_error(sc->cx, "E125", value, "`$ref` must point into this schema");
         diag_help(sc->cx->diags, diag, "write \"#/$defs/NAME\"");
     } else if (sc->references_count == REFS_MAX) {
         node_error(sc->cx, "E125", value, "the schema has more than %d references", REFS_MAX);
@@ -345,8 +339,7 @@ static void keyword_compile(struct schema_compiler *sc, struct schema *schema,
     keyword_unknown(sc, pair->key);
 }
 
-static void compiled_add(struct schema_compiler *sc, const struct node *node,
-                         struct schema *schema)
+static void compiled_add(struct schema_compiler *sc, const struct node *node, struct schema *schema)
 {
     if (sc->compiled_count == sc->compiled_capacity) {
         uint32_t capacity = sc->compiled_capacity ? sc->compiled_capacity * 2 : 64;
@@ -383,7 +376,8 @@ static struct str pointer_part(struct schema_compiler *sc, struct str text, size
     size_t len = 0;
     for (; *at < text.len && text.ptr[*at] != '/'; ++*at) {
         char c = text.ptr[*at];
-        if (c == '~' && *at + 1 < text.len && (text.ptr[*at + 1] == '0' || text.ptr[*at + 1] == '1'))
+        if (c == '~' && *at + 1 < text.len &&
+            (text.ptr[*at + 1] == '0' || text.ptr[*at + 1] == '1'))
             c = text.ptr[++*at] == '0' ? '~' : '/';
         part[len++] = c;
     }

@@ -46,8 +46,8 @@ static bool equal_ignoring_case(struct str text, const char *word)
 static bool is_reserved(struct str name)
 {
     static const char *const reserved[] = {
-        "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer",
-        "upgrade", "keep-alive", "traceparent", "tracestate"};
+        "host",    "content-length", "transfer-encoding", "connection",  "expect",    "te",
+        "trailer", "upgrade",        "keep-alive",        "traceparent", "tracestate"};
     for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
         if (equal_ignoring_case(name, reserved[i]))
             return true;
@@ -63,8 +63,8 @@ static void duplicate_header_check(struct compiler *cx, const struct node *node,
             !equal_ignoring_case(key->text, arena_str(cx->scratch, other->text).ptr))
             continue;
         struct place place = doc_node_place(cx->doc, other);
-        struct diag *diag = node_error(cx, "E003", key, "duplicate header `" STR_FMT "`",
-                                       STR_ARG(key->text));
+        struct diag *diag =
+            node_error(cx, "E003", key, "duplicate header `" STR_FMT "`", STR_ARG(key->text));
         diag->other_line = place.line;
         diag->other_column = place.column;
     }
@@ -80,12 +80,12 @@ void headers_check(struct compiler *cx, const struct node *node)
             node_error(cx, "E115", key, "`" STR_FMT "` cannot be the name of a header",
                        STR_ARG(key->text));
         } else if (equal_ignoring_case(key->text, "idempotency-key")) {
-            diag = node_error(cx, "E121", key, "the engine sets `Idempotency-Key`, from durable "
-                                               "state");
+            diag = node_error(cx, "E121", key,
+                              "the engine sets `Idempotency-Key`, from durable "
+                              "state");
             diag_help(cx->diags, diag, "say with `idempotency` how the service takes the key");
         } else if (is_reserved(key->text)) {
-            node_error(cx, "E121", key, "the engine sets `" STR_FMT "` itself",
-                       STR_ARG(key->text));
+            node_error(cx, "E121", key, "the engine sets `" STR_FMT "` itself", STR_ARG(key->text));
         }
     }
 }
@@ -96,8 +96,9 @@ static void literal_secret_warn(struct compiler *cx, const struct node *node,
     if (value->kind != TEMPLATE_LITERAL)
         return;
     struct diag *diag = node_warning(cx, "W206", node, "a secret would be stored with the file");
-    diag_help(cx->diags, diag, "write `${{ secrets.NAME }}`, and the value into the daemon's "
-                               "configuration");
+    diag_help(cx->diags, diag,
+              "write `${{ secrets.NAME }}`, and the value into the daemon's "
+              "configuration");
 }
 
 uint16_t named_compile(struct compiler *cx, const struct node *node, const char *what,
@@ -168,8 +169,7 @@ static void key_place_compile(struct compiler *cx, const struct node *node,
         node_error(cx, "E102", node, "`idempotency` needs one of `header`, `query`, `body`");
 }
 
-void idempotency_compile(struct compiler *cx, const struct node *node,
-                         struct plan_idempotency *out)
+void idempotency_compile(struct compiler *cx, const struct node *node, struct plan_idempotency *out)
 {
     const struct node *part;
     int format;
@@ -323,8 +323,7 @@ static void url_compile(struct compiler *cx, const struct node *node, struct pla
     service->url = cx_strdup(cx, url);
 }
 
-static void auth_compile(struct compiler *cx, const struct node *node,
-                         struct plan_service *service)
+static void auth_compile(struct compiler *cx, const struct node *node, struct plan_service *service)
 {
     const struct expr_rules rules = {
         .where = "`auth`",
@@ -379,8 +378,7 @@ static void service_compile(struct compiler *cx, const struct node *node,
     url_compile(cx, node_get(node, "url"), service);
     if ((part = node_get(node, "headers"))) {
         headers_check(cx, part);
-        service->headers_count =
-            named_compile(cx, part, "`headers`", &rules, &service->headers);
+        service->headers_count = named_compile(cx, part, "`headers`", &rules, &service->headers);
     }
     auth_compile(cx, node_get(node, "auth"), service);
     if ((part = node_get(node, "idempotency")))
@@ -422,8 +420,8 @@ void services_compile(struct compiler *cx, const struct node *node)
     }
     count = in_file + (options ? options->services_count : 0);
     cx->services = arena_array(cx->arena, struct plan_service, count);
-    cx->service_nodes = (const struct node **)arena_alloc_array(cx->scratch, count,
-                                                                sizeof(*cx->service_nodes));
+    cx->service_nodes =
+        (const struct node **)arena_alloc_array(cx->scratch, count, sizeof(*cx->service_nodes));
     for (uint32_t i = 0; i < in_file; i++) {
         cx->services[i].name = cx_strdup(cx, node->pairs[i].key->text);
         cx->service_nodes[i] = node->pairs[i].value;
@@ -451,8 +449,7 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
             return i;
     struct diag *diag = cx_error(cx, "E116", doc_text_place(cx->doc, node, from, from + name.len),
                                  "unknown service `" STR_FMT "`", STR_ARG(name));
-    const char **names =
-        (const char **)arena_alloc_array(cx->scratch, count, sizeof(*names));
+    const char **names = (const char **)arena_alloc_array(cx->scratch, count, sizeof(*names));
     for (uint16_t i = 0; i < count; i++)
         names[i] = cx->services[i].name;
     const char *nearest = diag_nearest(name, names, count);

@@ -83,10 +83,10 @@ static struct str foreign_name(struct str text, size_t at, const char *open, con
     size_t start = at + strlen(open), stop;
     while (start < text.len && text.ptr[start] == ' ')
         start++;
-    for (stop = start; stop < text.len && (text.ptr[stop] == '_' || text.ptr[stop] == '.' ||
-                                           (text.ptr[stop] >= '0' && text.ptr[stop] <= '9') ||
-                                           ((text.ptr[stop] | 32) >= 'a' &&
-                                            (text.ptr[stop] | 32) <= 'z'));
+    for (stop = start;
+         stop < text.len && (text.ptr[stop] == '_' || text.ptr[stop] == '.' ||
+                             (text.ptr[stop] >= '0' && text.ptr[stop] <= '9') ||
+                             ((text.ptr[stop] | 32) >= 'a' && (text.ptr[stop] | 32) <= 'z'));
          stop++)
         continue;
     *end = stop;
@@ -101,8 +101,8 @@ static struct str foreign_name(struct str text, size_t at, const char *open, con
 
 static bool is_ours(struct str name)
 {
-    static const char *const starts[] = {"input.", "steps.", "run.", "env.", "secrets.",
-                                         "item.",  "response."};
+    static const char *const starts[] = {"input.",   "steps.", "run.",     "env.",
+                                         "secrets.", "item.",  "response."};
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
         if (str_starts(name, str_z(starts[i])))
             return true;
@@ -173,8 +173,9 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
     size_t at = from, start, end;
     while (hole_start_find(text, at, &start)) {
         if (!hole_end_find(text, start + 3, &end)) {
-            struct diag *diag = cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
-                                         "this template is not closed");
+            struct diag *diag =
+                cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
+                         "this template is not closed");
             diag_help(cx->diags, diag,
                       "write `}}` after the expression, or `$${{` for the text itself");
             break;
@@ -185,8 +186,7 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
             break;
         }
         foreign_report(cx, node, at, start);
-        parts[count].text =
-            literal_text(cx, (struct str){text.ptr + at, start - at});
+        parts[count].text = literal_text(cx, (struct str){text.ptr + at, start - at});
         parts[count++].expr = hole_compile(cx, node, start + 3, end, rules, false);
         at = end + 2;
     }
@@ -268,8 +268,7 @@ const struct template *text_template_compile(struct compiler *cx, const struct n
                                              const struct expr_rules *rules)
 {
     if (node->kind == NODE_LIST || node->kind == NODE_MAP || node->kind == NODE_NULL) {
-        node_error(cx, "E103", node, "%s must be text, not %s", rules->where,
-                   node_kind_name(node));
+        node_error(cx, "E103", node, "%s must be text, not %s", rules->where, node_kind_name(node));
         return literal_template(cx, json_string(cx->arena, STR("")));
     }
     return scalar_compile(cx, node, rules);
@@ -296,8 +295,8 @@ const struct expr *condition_compile(struct compiler *cx, const struct node *nod
         start = 0, end = node->text.len;
     size_t hole;
     if (hole_start_find((struct str){node->text.ptr, end}, start, &hole)) {
-        struct diag *diag = node_error(cx, "E201", node, "%s is one expression, not a text",
-                                       rules->where);
+        struct diag *diag =
+            node_error(cx, "E201", node, "%s is one expression, not a text", rules->where);
         diag_help(cx->diags, diag, "write it bare: input.total > 100 && input.country == 'DE'");
         return NULL;
     }

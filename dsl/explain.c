@@ -7,8 +7,10 @@
  */
 #include "dsl/dsl.h"
 
-#define PAGE(code, title, why, wrong, right) \
-    {code, code ": " title "\n\n" why "\nwrong:\n" wrong "\nright:\n" right}
+#define PAGE(code, title, why, wrong, right)                                   \
+    {                                                                          \
+        code, code ": " title "\n\n" why "\nwrong:\n" wrong "\nright:\n" right \
+    }
 
 static const struct {
     const char *code, *page;

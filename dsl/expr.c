@@ -213,7 +213,7 @@ static int eval_step(struct evaluation *e, const struct expr *expr, struct value
 }
 
 int eval_kind_error(struct evaluation *e, const struct expr *expr, struct value value,
-                      const char *wanted)
+                    const char *wanted)
 {
     const char *name = value_kind_name(value);
     bool bare = strcmp(name, "null") == 0 || strcmp(name, "omit") == 0;
@@ -403,9 +403,9 @@ static int concatenate(struct evaluation *e, struct value a, struct value b, str
     if (a.json->kind == JSON_STRING) {
         int code = eval_charge(e, a.json->text.len + b.json->text.len);
         if (!code)
-            *out = value_of(json_string(e->arena, arena_printf(e->arena, STR_FMT STR_FMT,
-                                                               STR_ARG(a.json->text),
-                                                               STR_ARG(b.json->text))));
+            *out = value_of(
+                json_string(e->arena, arena_printf(e->arena, STR_FMT STR_FMT, STR_ARG(a.json->text),
+                                                   STR_ARG(b.json->text))));
         return code;
     }
     int code = eval_charge(e, ((size_t)a.json->count + b.json->count) * sizeof(void *));
@@ -454,8 +454,7 @@ static int eval_in(struct evaluation *e, const struct expr *expr, struct value *
     int code = eval_pair(e, expr, &needle, &hay);
     if (code)
         return code;
-    if (hay.kind != VALUE_JSON ||
-        (hay.json->kind != JSON_LIST && hay.json->kind != JSON_OBJECT))
+    if (hay.kind != VALUE_JSON || (hay.json->kind != JSON_LIST && hay.json->kind != JSON_OBJECT))
         return eval_kind_error(e, expr->args[1], hay, "a list or an object");
     if (hay.json->kind == JSON_OBJECT) {
         if (needle.kind != VALUE_JSON || needle.json->kind != JSON_STRING)

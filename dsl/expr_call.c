@@ -311,8 +311,7 @@ static int call_loop(struct evaluation *e, const struct expr *expr, struct value
     int code = eval(e, expr->args[0], &over);
     if (code)
         return code;
-    if (over.kind != VALUE_JSON ||
-        (over.json->kind != JSON_LIST && over.json->kind != JSON_OBJECT))
+    if (over.kind != VALUE_JSON || (over.json->kind != JSON_LIST && over.json->kind != JSON_OBJECT))
         return eval_kind_error(e, expr->args[0], over, "a list or an object");
     if (expr->fn == FN_ALL || expr->fn == FN_EXISTS)
         return call_all_exists(e, expr, over.json, out);

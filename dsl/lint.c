@@ -31,8 +31,9 @@ static bool is_own_sql(const struct plan_action *action)
 
 static const char *service_name(const struct compiler *cx, const struct plan_action *action)
 {
-    return action->service == PLAN_SERVICE_NONE ? "the program"
-                                                : cx->services[action->service].name;
+    if (action->service == PLAN_SERVICE_NONE)
+        return "the program";
+    return arena_printf(cx->scratch, "`%s`", cx->services[action->service].name).ptr;
 }
 
 /* A pivot that every run has passed before this step; PLAN_STEP_NONE: there is none. */
@@ -48,7 +49,7 @@ static void compensation_missing(struct compiler *cx, uint16_t index)
 {
     const struct plan_step *step = &cx->steps[index];
     enum effect_tier effect = step->action.effect;
-    if (node_get_pair(cx->sources[index].node, "compensate") ||
+    if (node_get_pair(cx->sources[index].node, "compensate") || cx->sources[index].broken ||
         (effect != EFFECT_IDEMPOTENT && effect != EFFECT_COMPENSABLE) ||
         pivot_before(cx, index) != PLAN_STEP_NONE)
         return;
@@ -85,10 +86,9 @@ static void failure_after_pivot(struct compiler *cx, uint16_t index)
     uint16_t pivot = pivot_before(cx, index);
     if (pivot == PLAN_STEP_NONE || !turns_back(step))
         return;
-    struct diag *diag =
-        node_warning(cx, "W301", at_step(cx, index),
-                     "step `%s` can fail after the pivot `%s`: the run would park", step->id,
-                     cx->steps[pivot].id);
+    struct diag *diag = node_warning(cx, "W301", at_step(cx, index),
+                                     "step `%s` can fail after the pivot `%s`: the run would park",
+                                     step->id, cx->steps[pivot].id);
     diag_help(cx->diags, diag,
               "move it before the pivot, or say `on_failure: park` or `on_failure: continue`");
 }
@@ -143,10 +143,9 @@ static void compensation_needs_output(struct compiler *cx, uint16_t index)
     if (!source->uses_own_output || step->compensate.kind == ACTION_NONE ||
         !unknown_parks(&step->action))
         return;
-    struct diag *diag =
-        cx_warning(cx, "W304", source->own_output,
-                   "this is missing when the outcome of `%s` is unknown, so nothing can be undone",
-                   step->id);
+    struct diag *diag = cx_warning(
+        cx, "W304", source->own_output,
+        "this is missing when the outcome of `%s` is unknown, so nothing can be undone", step->id);
     diag_help(cx->diags, diag,
               "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
               "with a `ttl`)",
@@ -195,8 +194,9 @@ static void layered_retries(struct compiler *cx, const struct node *step)
             struct diag *diag = node_warning(cx, "W307", argv->items[i],
                                              "the program retries by itself, under the engine's "
                                              "retries");
-            diag_help(cx->diags, diag,
-                      "layers multiply, and only the outer one holds the key: let the engine retry");
+            diag_help(
+                cx->diags, diag,
+                "layers multiply, and only the outer one holds the key: let the engine retry");
         }
     }
 }
@@ -208,11 +208,10 @@ static void budget_too_short(struct compiler *cx, uint16_t index)
     const struct pair *budget = node_get_pair(retry, "budget");
     if (!budget || action->retry.attempts < 2 || action->retry.budget_us > action->timeout_us)
         return;
-    struct diag *diag =
-        node_warning(cx, "W308", budget->value,
-                     "the budget ends with the first attempt's timeout (" STR_FMT
-                     "): nothing is sent again after it",
-                     STR_ARG(duration_format(action->timeout_us, cx->scratch)));
+    struct diag *diag = node_warning(cx, "W308", budget->value,
+                                     "the budget ends with the first attempt's timeout (" STR_FMT
+                                     "): nothing is sent again after it",
+                                     STR_ARG(duration_format(action->timeout_us, cx->scratch)));
     diag_help(cx->diags, diag, "make `timeout` shorter or `budget` longer");
 }
 
@@ -232,9 +231,9 @@ static void pure_write(struct compiler *cx, uint16_t index)
     if (!pair || action->effect != EFFECT_PURE || action->kind != ACTION_HTTP ||
         action->http.method == HTTP_GET || action->http.method == HTTP_POST)
         return;
-    struct diag *diag = node_warning(cx, "W310", pair->value,
-                                     "a `%s` is called pure: it is repeated freely and never undone",
-                                     http_method_name(action->http.method));
+    struct diag *diag = node_warning(
+        cx, "W310", pair->value, "a `%s` is called pure: it is repeated freely and never undone",
+        http_method_name(action->http.method));
     diag_help(cx->diags, diag, "say `effect: idempotent` if it changes something");
 }
 

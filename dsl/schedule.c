@@ -152,6 +152,11 @@ static void names_print(const struct undo *undo, enum lot lot, const char *intro
 static void undo_print(struct undo *undo, uint16_t index, struct buf *out)
 {
     const struct plan *plan = undo->plan;
+    const struct plan_action *action = &plan->steps[index].action;
+    if (action->kind == ACTION_SLEEP && action->sleep.duration_us) {
+        buf_add_z(out, "cannot fail\n");
+        return;
+    }
     switch (plan->steps[index].on_failure) {
     case ON_FAILURE_CONTINUE: buf_add_z(out, "nothing: the run goes on\n"); return;
     case ON_FAILURE_PARK: buf_add_z(out, "nothing: the run parks\n"); return;
@@ -180,7 +185,7 @@ void dsl_print_schedule(const struct plan *plan, struct buf *out)
     struct arena scratch = {0};
     struct undo undo = {.plan = plan};
     size_t count = plan->steps_count, width = id_width(plan);
-    undo.before = arena_array(&scratch, bool, count * count);
+    undo.before = arena_array(&scratch, bool, count *count);
     undo.lots = arena_array(&scratch, enum lot, count);
     before_fill(&undo);
     schedule_print(plan, width, out);
