@@ -30,6 +30,9 @@ struct undo {
  * it did. */
 struct undo unwind_status(const struct run *run, const struct instance *instance);
 
+/* Nothing is left to undo of it. */
+bool unwind_is_over(const struct run *run, const struct instance *instance);
+
 enum unwind_verdict {
     UNWIND_NONE,
     UNWIND_GOING,

@@ -413,6 +413,9 @@ static void by_hand_decide(struct draft *draft)
         return;
     }
     bool fits = side.state == STEP_UNKNOWN || (!settle && side.state == STEP_REFUSED);
+    /* A compensation that turned out not to be needed stays as it is. */
+    if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
+        fits = false;
     if (!fits || draft->run->now.state != RUN_PARKED) {
         refuse(draft, ERR_CONFLICT, "step \"%s\" is %s in a run that is %s: nothing to %s", id,
                step_state_name(side.state), state_name(draft), settle ? "settle" : "skip");
