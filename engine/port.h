@@ -65,9 +65,9 @@ struct port_store {
     /* Sends it under (epoch, seq) of the daemon's write lane; answered by runner_unit_answer,
      * UNIT_UNDECIDED if the connection goes away first. Answers come in the order of sends. */
     void (*send)(void *arg, void *encoded, uint64_t epoch, uint64_t seq);
-    /* Commits an open SQL action together with the unit, on the action's own lane; answered by
-     * runner_commit_answer with APPLIED, FENCED, or REJECTED (rolled back for certain: the action
-     * and its record do not exist). The port resolves a lost COMMIT by itself. */
+    /* Takes `encoded`. Commits an open SQL action together with the unit, on the action's own lane;
+     * answered by runner_commit_answer with APPLIED, FENCED, or REJECTED (rolled back for certain:
+     * the action and its record do not exist). The port resolves a lost COMMIT by itself. */
     void (*commit)(void *arg, uint64_t invocation_id, void *encoded);
     /* Loads open runs of these shards (bit set); answered by runner_loaded for each run, then by
      * runner_load_done. */

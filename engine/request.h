@@ -30,7 +30,8 @@ struct request {
 
     struct str target;                  /* http: path and query, percent-encoded, starts with "/" */
     const struct request_pair *headers; /* http: the service's, then the action's, then
-                                         * Content-Type and the key's; exec: the environment */
+                                         * Content-Type (the invoker adds the key and the Saga-
+                                         * headers); exec: the declared environment */
     uint16_t headers_count;
     struct str auth_user,
         auth_secret; /* http: basic user; bearer token or password; absent: none */

@@ -89,6 +89,16 @@ enum direction direction_of(struct str name);
 
 bool run_state_is_terminal(enum run_state state);
 
+/* The transition table of run states, as data: printed by `sagactl explain --states`, drawn in the
+ * README, and checked against every transition that the tests see. */
+struct run_transition {
+    enum run_state from, to; /* RUN_NONE -> the first state */
+    const char *why;
+};
+extern const struct run_transition run_transitions[];
+extern const size_t run_transitions_count;
+bool run_transition_allowed(enum run_state from, enum run_state to);
+
 /* Names one effect: a step instance, a direction, a generation. */
 struct effect_ref {
     uint16_t step;   /* index in the plan */
@@ -226,6 +236,9 @@ void run_free(struct run *run); /* NULL is allowed */
 
 /* The only writer. Copies what it keeps. A record that cannot apply is a programmer error. */
 void run_apply(struct run *run, const struct run_record *record);
+
+/* Moves every text of the record into the arena. */
+void run_record_copy(struct run_record *record, struct arena *arena);
 
 /* Walks all invariants; called after every apply in tests and after each load. NULL = sound,
  * else one line that names the broken one. */

@@ -28,3 +28,14 @@ check-built: all $(TEST_BIN)
 	$(Q)BUILD=$(BUILD) tests/run
 
 .PHONY: unit
+
+# The simulator: real core and runner, everything else simulated. SEED=n replays one world.
+SIM_BIN := $(if $(wildcard tests/sim/test_sim.c),$(BUILD)/tests/sim/test_sim)
+$(BUILD)/tests/sim/test_sim: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c)) $(call libs_to,6)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step by step)
+	$(Q)$(SIM_BIN)
+
+.PHONY: sim

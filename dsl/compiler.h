@@ -1,0 +1,179 @@
+/*
+ * compiler.h: what the files of the compiler share. Only dsl/compile*.c, dsl/check*.c and
+ * dsl/lint.c include it.
+ *
+ * Order of work: the YAML tree (doc.h); the input schema, services and the steps' ids and needs;
+ * then everything that holds expressions, which need those; then the saga rules (lint.h). Each
+ * part reports what is wrong and goes on with something harmless, so that an author sees all
+ * mistakes at once. A plan is given out only if there was no error.
+ */
+#ifndef DSL_COMPILER_H
+#define DSL_COMPILER_H
+
+#include "dsl/doc.h"
+#include "dsl/dsl.h"
+#include "dsl/expr_tree.h"
+#include "dsl/jsonschema_tree.h"
+#include "dsl/schema.h"
+
+/* What an expression may look at, by the place where it stands. */
+enum expr_root {
+    ROOT_INPUT = 1,
+    ROOT_STEPS = 2,
+    ROOT_RUN = 4,
+    ROOT_KEY = 8,
+    ROOT_RESPONSE = 16,
+    ROOT_ENV = 32,
+    ROOT_SECRETS = 64,
+    ROOT_NOW = 128,
+};
+
+enum visible_steps {
+    STEPS_BEFORE, /* those that `step` needs, directly or not */
+    STEPS_BEFORE_AND_OWN,
+    STEPS_ALL,
+};
+
+/* The fields of a built-in object; the last one has no name. */
+struct shape {
+    const char *name;
+    unsigned kinds;
+    const struct shape *fields; /* NULL: any */
+};
+
+struct expr_rules {
+    const char *where; /* for messages: "`if`" */
+    unsigned roots;
+    uint16_t step; /* PLAN_STEP_NONE: of no step */
+    enum visible_steps steps;
+    const struct shape *response; /* NULL: any */
+    bool omit;                    /* the whole value may be left out */
+    bool guarded; /* the step has an `if` of its own: it may know what was skipped */
+};
+
+/* What is known of a step besides its plan, in file order. */
+struct step_source {
+    const struct node *node; /* the step's map */
+    const struct node *id;
+    uint64_t *after;    /* bit i: the step runs after step i */
+    bool broken;        /* a key is wrong: what is missing may be there under that name */
+    bool may_be_absent; /* it has an `if`, or a failure is no hindrance: it may have no output */
+    /* Where its compensation reads steps.SELF.output, if it does. */
+    bool uses_own_output;
+    struct place own_output;
+};
+
+struct compiler {
+    struct doc *doc;
+    struct diags *diags;
+    const struct dsl_options *options; /* may be NULL */
+    struct plan *plan;
+    struct arena *arena;   /* the plan's */
+    struct arena *scratch; /* of this compilation */
+    struct plan_service *services;
+    const struct node **service_nodes; /* NULL: from the options */
+    struct plan_step *steps;
+    struct step_source *sources;
+    const char **step_ids; /* for diag_nearest; NULL ids are "" */
+    int64_t timeout_us;    /* `defaults` */
+    struct plan_retry retry, compensate_retry;
+    enum on_failure on_failure;
+};
+
+/* --- diagnostics --- */
+
+struct diag *cx_error(struct compiler *cx, const char *code, struct place place, const char *fmt,
+                      ...) PRINTF_LIKE(4, 5);
+struct diag *cx_warning(struct compiler *cx, const char *code, struct place place, const char *fmt,
+                        ...) PRINTF_LIKE(4, 5);
+struct diag *node_error(struct compiler *cx, const char *code, const struct node *node,
+                        const char *fmt, ...) PRINTF_LIKE(4, 5);
+struct diag *node_warning(struct compiler *cx, const char *code, const struct node *node,
+                          const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* --- compile_node.c: checked reading of single values; false: diagnosed --- */
+
+/* `node` must be a map with keys of `group` only. */
+bool keys_check(struct compiler *cx, const struct node *node, enum lang_group group);
+bool node_is_map(struct compiler *cx, const struct node *node, const char *what);
+bool node_is_list(struct compiler *cx, const struct node *node, const char *what);
+bool read_text(struct compiler *cx, const struct node *node, const char *what, struct str *out);
+bool read_boolean(struct compiler *cx, const struct node *node, const char *what, bool *out);
+bool read_integer(struct compiler *cx, const struct node *node, const char *what, int64_t min,
+                  int64_t max, int64_t *out);
+bool read_duration(struct compiler *cx, const struct node *node, const char *what, int64_t min_us,
+                   int64_t *out_us);
+/* The index of the word in `names`, which start with the name of value 0 (not accepted). */
+bool read_choice(struct compiler *cx, const struct node *node, enum lang_group group,
+                 const char *key, const char *(*name)(int value), int *out);
+bool name_is_valid(struct str text, bool dash);
+const char *cx_strdup(struct compiler *cx, struct str text);
+
+/* --- compile_expr.c, check_expr.c, compile_template.c --- */
+
+/* An expression in the text of `node` from byte `from` to `to`, parsed only. NULL: diagnosed. */
+struct expr *expr_parse(struct compiler *cx, const struct node *node, size_t from, size_t to);
+/* Resolves names in place and checks types; returns the kinds it may have (enum kind_bits). */
+unsigned expr_check(struct compiler *cx, struct expr *expr, const struct node *node, size_t from,
+                    const struct expr_rules *rules);
+/* `if`, `when`: a bare expression, or one in a whole-value hole. NULL: diagnosed. */
+const struct expr *condition_compile(struct compiler *cx, const struct node *node,
+                                     const struct expr_rules *rules);
+/* All three return something harmless when they diagnosed. */
+const struct template *template_compile(struct compiler *cx, const struct node *node,
+                                        const struct expr_rules *rules);
+const struct template *text_template_compile(struct compiler *cx, const struct node *node,
+                                             const struct expr_rules *rules);
+/* Always a TEMPLATE_TEXT, of the node's text from byte `from`. */
+const struct template *text_compile_from(struct compiler *cx, const struct node *node, size_t from,
+                                         const struct expr_rules *rules);
+const struct template *literal_template(struct compiler *cx, const struct json *value);
+/* Bytes of the first hole, or false. */
+bool template_hole_find(struct str text, size_t from, size_t *start, size_t *end);
+
+enum kind_bits {
+    KIND_NULL = 1,
+    KIND_BOOL = 2,
+    KIND_NUMBER = 4,
+    KIND_TEXT = 8,
+    KIND_LIST = 16,
+    KIND_OBJECT = 32,
+    KIND_TIME = 64,
+    KIND_DURATION = 128,
+    KIND_SECRET = 256,
+    KIND_OMIT = 512,
+};
+#define KINDS_JSON (KIND_NULL | KIND_BOOL | KIND_NUMBER | KIND_TEXT | KIND_LIST | KIND_OBJECT)
+#define KINDS_SCALAR (KIND_BOOL | KIND_NUMBER | KIND_TEXT | KIND_TIME | KIND_DURATION)
+
+extern const struct shape response_of_http[], response_of_sql[], response_of_exec[];
+
+/* --- the parts of a workflow --- */
+
+const struct schema *schema_compile(struct compiler *cx, const struct node *node);
+void services_compile(struct compiler *cx, const struct node *node);
+/* What is set in `by` replaces what `service` says; all of it is copied into `arena`. */
+void service_override(struct arena *arena, struct plan_service *service,
+                      const struct plan_service *by);
+void idempotency_compile(struct compiler *cx, const struct node *node,
+                         struct plan_idempotency *out);
+uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
+                          const struct expr_rules *rules, struct plan_outcome_rule *out);
+uint16_t named_compile(struct compiler *cx, const struct node *node, const char *what,
+                       const struct expr_rules *rules, const struct plan_named **out);
+void headers_check(struct compiler *cx, const struct node *node);
+void retry_compile(struct compiler *cx, const struct node *node, struct plan_retry *retry);
+/* The service index of SERVICE in an address or `service:`; PLAN_SERVICE_NONE: diagnosed. */
+uint16_t service_find(struct compiler *cx, const struct node *node, struct str name, size_t from);
+/* `action` or `compensate` (with `compensation`) of step `index`: everything but retry. */
+void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                    struct plan_action *out);
+/* The one action key of the map, or NULL. */
+const struct pair *action_kind_find(const struct node *node);
+
+static inline bool step_is_after(const struct compiler *cx, uint16_t step, uint16_t other)
+{
+    return cx->sources[step].after[other / 64] >> other % 64 & 1;
+}
+
+#endif

@@ -1,0 +1,562 @@
+#include "dsl/doc.h"
+
+#include "dsl/doc_scalar.h"
+
+#include <stdlib.h>
+#include <yaml.h>
+
+#define SAMPLE_EVERY 256
+
+struct anchor {
+    struct str name;
+    const struct node *node; /* NULL while it is open */
+    uint32_t start;
+};
+
+struct loader {
+    struct doc *doc;
+    struct diags *diags;
+    yaml_parser_t parser;
+    yaml_event_t event;
+    struct anchor *anchors;
+    uint32_t anchors_count;
+    uint32_t nodes, nodes_max;
+    unsigned depth;
+    bool stopped; /* a syntax error or a limit: diagnosed, the tree is incomplete */
+};
+
+static const struct node *node_load(struct loader *l);
+
+/* --- places --- */
+
+static void lines_index(struct doc *doc)
+{
+    struct str source = doc->source;
+    uint32_t count = 1, points = 0;
+    bool ascii = true;
+    for (size_t i = 0; i < source.len; i++) {
+        count += source.ptr[i] == '\n';
+        ascii = ascii && (unsigned char)source.ptr[i] < 0x80;
+    }
+    doc->lines = arena_array(&doc->arena, uint32_t, count);
+    doc->lines_count = 1;
+    for (size_t i = 0; i < source.len; i++)
+        if (source.ptr[i] == '\n')
+            doc->lines[doc->lines_count++] = (uint32_t)(i + 1);
+    if (ascii)
+        return;
+    doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 2);
+    for (size_t i = 0; i < source.len; i++)
+        if (((unsigned char)source.ptr[i] & 0xC0) != 0x80 && points++ % SAMPLE_EVERY == 0)
+            doc->samples[(points - 1) / SAMPLE_EVERY] = (uint32_t)i;
+}
+
+/* libyaml counts code points. */
+static uint32_t byte_of(const struct doc *doc, const yaml_mark_t *mark)
+{
+    size_t points = mark->index;
+    if (!doc->samples)
+        return (uint32_t)MIN(points, doc->source.len);
+    size_t at = doc->samples[points / SAMPLE_EVERY];
+    if (points >= SAMPLE_EVERY && at == 0)
+        return (uint32_t)doc->source.len;
+    points %= SAMPLE_EVERY;
+    for (; at < doc->source.len && points; points--) {
+        at++;
+        while (at < doc->source.len && ((unsigned char)doc->source.ptr[at] & 0xC0) == 0x80)
+            at++;
+    }
+    return (uint32_t)at;
+}
+
+static uint32_t points_between(struct str source, uint32_t start, uint32_t end)
+{
+    uint32_t points = 0;
+    for (uint32_t i = start; i < end && i < source.len; i++)
+        points += ((unsigned char)source.ptr[i] & 0xC0) != 0x80;
+    return points;
+}
+
+struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
+{
+    uint32_t low = 0, high = doc->lines_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (doc->lines[middle] <= start)
+            low = middle;
+        else
+            high = middle;
+    }
+    uint32_t line_end =
+        low + 1 < doc->lines_count ? doc->lines[low + 1] - 1 : (uint32_t)doc->source.len;
+    while (line_end > doc->lines[low] && strchr(" \t\r", doc->source.ptr[line_end - 1]))
+        line_end--;
+    uint32_t span = points_between(doc->source, start, MIN(end, line_end));
+    return (struct place){
+        .line = low + 1,
+        .column = points_between(doc->source, doc->lines[low], start) + 1,
+        .span = MAX(span, 1u),
+    };
+}
+
+struct place doc_node_place(const struct doc *doc, const struct node *node)
+{
+    return doc_place(doc, node->start, node->end);
+}
+
+static struct place mark_place(const struct doc *doc, const yaml_mark_t *mark)
+{
+    uint32_t at = byte_of(doc, mark);
+    return doc_place(doc, at, at + 1);
+}
+
+/* --- errors of the YAML itself --- */
+
+static struct str place_line(const struct doc *doc, uint32_t line)
+{
+    uint32_t start = doc->lines[line - 1];
+    uint32_t end = line < doc->lines_count ? doc->lines[line] - 1 : (uint32_t)doc->source.len;
+    return (struct str){doc->source.ptr + start, end - start};
+}
+
+static void syntax_error(struct loader *l)
+{
+    yaml_parser_t *parser = &l->parser;
+    struct place place = {0}, context = {0};
+    l->stopped = true;
+    if (parser->error == YAML_READER_ERROR) {
+        uint32_t at = (uint32_t)MIN(parser->problem_offset, l->doc->source.len);
+        place = doc_place(l->doc, at, at + 1);
+        diag_add(l->diags, DIAG_ERROR, "E001", place.line, place.column, 1,
+                 "this character is not allowed in a YAML file");
+        return;
+    }
+    place = mark_place(l->doc, &parser->problem_mark);
+    struct diag *diag =
+        diag_add(l->diags, DIAG_ERROR, "E002", place.line, place.column, place.span,
+                 "the YAML cannot be read: %s%s%s", parser->context ? parser->context : "",
+                 parser->context ? ", " : "", parser->problem ? parser->problem : "");
+    context = parser->context ? mark_place(l->doc, &parser->context_mark) : place;
+    if (byte_of(l->doc, &parser->problem_mark) >= l->doc->source.len) {
+        /* Something is not closed: where it opens says more than the end of the file. */
+        diag->line = context.line;
+        diag->column = context.column;
+        place = context;
+    }
+    uint32_t first = MAX(MIN(context.line, place.line), place.line > 3 ? place.line - 3 : 1);
+    for (uint32_t line = place.line; line >= first; line--) {
+        const char *help = scalar_syntax_help(place_line(l->doc, line));
+        if (help) {
+            diag_help(l->diags, diag, "%s", help);
+            break;
+        }
+    }
+}
+
+static bool event_next(struct loader *l)
+{
+    yaml_event_delete(&l->event);
+    if (l->stopped)
+        return false;
+    if (!yaml_parser_parse(&l->parser, &l->event)) {
+        syntax_error(l);
+        return false;
+    }
+    return true;
+}
+
+static void limit_error(struct loader *l, const char *what)
+{
+    struct place place = mark_place(l->doc, &l->event.start_mark);
+    diag_add(l->diags, DIAG_ERROR, "E009", place.line, place.column, 1, "%s", what);
+    l->stopped = true;
+}
+
+/* --- nodes --- */
+
+static bool nodes_count(struct loader *l, uint32_t weight, uint32_t height)
+{
+    if (l->depth + height > DOC_DEPTH_MAX) {
+        limit_error(l, "the file nests deeper than 64 levels");
+        return false;
+    }
+    if (weight > l->nodes_max - l->nodes) {
+        limit_error(l, "the file has more than 20,000 values with its aliases written out");
+        return false;
+    }
+    l->nodes += weight;
+    return true;
+}
+
+/* True if there is a tag: it is diagnosed. */
+static bool tag_error(struct loader *l, const char *tag)
+{
+    if (!tag)
+        return false;
+    struct place place = mark_place(l->doc, &l->event.start_mark);
+    place.span = (uint32_t)MIN(strlen(tag), (size_t)60);
+    struct diag *diag = diag_add(l->diags, DIAG_ERROR, "E004", place.line, place.column, place.span,
+                                 "YAML tags are not used here: `%.60s`", tag);
+    if (tag[0] == '!' && tag[1] != '!')
+        diag_help(l->diags, diag,
+                  "an expression that starts with `!` must be quoted, as in `if: \"!%.60s\"`",
+                  tag + 1);
+    else
+        diag_help(l->diags, diag, "remove the tag; quote the value if it has to be text");
+    return true;
+}
+
+static struct anchor *anchor_open(struct loader *l, const yaml_char_t *name)
+{
+    if (!name)
+        return NULL;
+    if (l->anchors_count == DOC_ANCHORS_MAX) {
+        limit_error(l, "the file has more than 1,000 anchors");
+        return NULL;
+    }
+    struct anchor *anchor = &l->anchors[l->anchors_count++];
+    anchor->name = arena_str(&l->doc->arena, str_z((const char *)name));
+    anchor->node = NULL;
+    anchor->start = byte_of(l->doc, &l->event.start_mark);
+    return anchor;
+}
+
+static const struct node *alias_load(struct loader *l)
+{
+    const char *name = (const char *)l->event.data.alias.anchor;
+    struct place place = mark_place(l->doc, &l->event.start_mark);
+    static const struct node nothing = {.kind = NODE_NONE, .weight = 1, .text = {"", 0}};
+    place.span = (uint32_t)strlen(name) + 1;
+    for (uint32_t i = l->anchors_count; i-- > 0;) {
+        struct anchor *anchor = &l->anchors[i];
+        if (!str_eq_z(anchor->name, name))
+            continue;
+        if (!anchor->node) {
+            diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
+                     "the alias `*%s` stands inside its own anchor", name);
+            return &nothing;
+        }
+        return nodes_count(l, anchor->node->weight, anchor->node->height) ? anchor->node : NULL;
+    }
+    diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
+             "the alias `*%s` has no anchor before it", name);
+    return &nothing;
+}
+
+static struct node *node_new(struct loader *l, enum node_kind kind)
+{
+    struct node *node = arena_new(&l->doc->arena, struct node);
+    node->kind = kind;
+    node->weight = 1;
+    node->start = byte_of(l->doc, &l->event.start_mark);
+    node->end = node->start + 1;
+    node->text = STR("");
+    return node;
+}
+
+static void scalars_add(struct doc *doc, struct node *node)
+{
+    if (doc->scalars_count == doc->scalars_capacity) {
+        doc->scalars_capacity = doc->scalars_capacity ? doc->scalars_capacity * 2 : 256;
+        doc->scalars = xrealloc(doc->scalars, doc->scalars_capacity * sizeof(*doc->scalars));
+    }
+    doc->scalars[doc->scalars_count++] = node;
+}
+
+static const struct node *scalar_load(struct loader *l)
+{
+    static const enum node_style styles[] = {
+        [YAML_PLAIN_SCALAR_STYLE] = NODE_PLAIN,
+        [YAML_SINGLE_QUOTED_SCALAR_STYLE] = NODE_SINGLE,
+        [YAML_DOUBLE_QUOTED_SCALAR_STYLE] = NODE_DOUBLE,
+        [YAML_LITERAL_SCALAR_STYLE] = NODE_LITERAL,
+        [YAML_FOLDED_SCALAR_STYLE] = NODE_FOLDED,
+    };
+    if (!nodes_count(l, 1, 0))
+        return NULL;
+    struct anchor *anchor = anchor_open(l, l->event.data.scalar.anchor);
+    bool tagged = tag_error(l, (const char *)l->event.data.scalar.tag);
+    struct node *node = node_new(l, tagged ? NODE_NONE : NODE_TEXT);
+    node->end = byte_of(l->doc, &l->event.end_mark);
+    node->style = styles[l->event.data.scalar.style];
+    node->text = arena_str(&l->doc->arena, (struct str){(const char *)l->event.data.scalar.value,
+                                                        l->event.data.scalar.length});
+    if (memchr(node->text.ptr, 0, node->text.len)) {
+        struct place place = doc_node_place(l->doc, node);
+        diag_add(l->diags, DIAG_ERROR, "E001", place.line, place.column, place.span,
+                 "a NUL character cannot be stored");
+    }
+    scalars_add(l->doc, node);
+    if (anchor)
+        anchor->node = node;
+    return node;
+}
+
+/* Grows while a collection is read; the final array lies in the doc's arena. */
+struct parts {
+    struct pair *list;
+    uint32_t count, capacity;
+};
+
+static void parts_add(struct parts *parts, const struct node *key, const struct node *value)
+{
+    if (parts->count == parts->capacity) {
+        parts->capacity = parts->capacity ? parts->capacity * 2 : 16;
+        parts->list = xrealloc(parts->list, parts->capacity * sizeof(*parts->list));
+    }
+    parts->list[parts->count++] = (struct pair){key, value};
+}
+
+static void node_grow(struct node *node, const struct node *part)
+{
+    node->weight += part->weight;
+    node->height = MAX(node->height, part->height + 1);
+}
+
+static const struct node *list_load(struct loader *l)
+{
+    struct parts parts = {0};
+    if (!nodes_count(l, 1, 1))
+        return NULL;
+    struct anchor *anchor = anchor_open(l, l->event.data.sequence_start.anchor);
+    tag_error(l, (const char *)l->event.data.sequence_start.tag);
+    struct node *node = node_new(l, NODE_LIST);
+    node->flow = l->event.data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
+    l->depth++;
+    while (event_next(l) && l->event.type != YAML_SEQUENCE_END_EVENT) {
+        const struct node *item = node_load(l);
+        if (!item)
+            break;
+        scalar_resolve_value(l->doc, l->diags, item);
+        parts_add(&parts, NULL, item);
+        node_grow(node, item);
+    }
+    l->depth--;
+    node->items =
+        (const struct node **)arena_alloc_array(&l->doc->arena, parts.count, sizeof(*node->items));
+    for (uint32_t i = 0; i < parts.count; i++)
+        node->items[i] = parts.list[i].value;
+    node->count = parts.count;
+    free(parts.list);
+    if (anchor)
+        anchor->node = node;
+    if (l->stopped)
+        return NULL;
+    list_check(l->doc, l->diags, node);
+    return node;
+}
+
+static const struct node *map_load(struct loader *l)
+{
+    struct parts parts = {0};
+    if (!nodes_count(l, 1, 1))
+        return NULL;
+    struct anchor *anchor = anchor_open(l, l->event.data.mapping_start.anchor);
+    tag_error(l, (const char *)l->event.data.mapping_start.tag);
+    struct node *node = node_new(l, NODE_MAP);
+    node->flow = l->event.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
+    l->depth++;
+    while (event_next(l) && l->event.type != YAML_MAPPING_END_EVENT) {
+        const struct node *key = node_load(l), *value = NULL;
+        if (key && event_next(l))
+            value = node_load(l);
+        if (!value)
+            break;
+        node_grow(node, key);
+        node_grow(node, value);
+        scalar_resolve_value(l->doc, l->diags, value);
+        if (scalar_check_key(l->doc, l->diags, key))
+            parts_add(&parts, key, value);
+    }
+    l->depth--;
+    node->pairs = arena_array(&l->doc->arena, struct pair, parts.count);
+    if (parts.count)
+        memcpy(node->pairs, parts.list, parts.count * sizeof(*node->pairs));
+    node->count = parts.count;
+    if (node->count && !node->flow)
+        node->end = node->pairs[0].key->end;
+    free(parts.list);
+    if (anchor)
+        anchor->node = node;
+    if (l->stopped)
+        return NULL;
+    map_check(l->doc, l->diags, node);
+    return node;
+}
+
+/* The event is the node's first one; afterwards it is its last. NULL: stopped. */
+static const struct node *node_load(struct loader *l)
+{
+    switch (l->event.type) {
+    case YAML_ALIAS_EVENT: return alias_load(l);
+    case YAML_SCALAR_EVENT: return scalar_load(l);
+    case YAML_SEQUENCE_START_EVENT: return list_load(l);
+    case YAML_MAPPING_START_EVENT: return map_load(l);
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_STREAM_END_EVENT:
+    case YAML_DOCUMENT_START_EVENT:
+    case YAML_DOCUMENT_END_EVENT:
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: break;
+    }
+    return NULL;
+}
+
+/* --- the stream --- */
+
+static void version_check(struct loader *l)
+{
+    const yaml_version_directive_t *version = l->event.data.document_start.version_directive;
+    if (!version || (version->major == 1 && version->minor == 2))
+        return;
+    diag_add(l->diags, DIAG_ERROR, "E014", 1, 1, 1,
+             "the file declares YAML %d.%d, but workflows are read by the rules of YAML 1.2",
+             version->major, version->minor);
+}
+
+static void stream_load(struct loader *l)
+{
+    struct doc *doc = l->doc;
+    if (!event_next(l) || !event_next(l)) /* stream start, first document */
+        return;
+    if (l->event.type == YAML_STREAM_END_EVENT) {
+        diag_add(l->diags, DIAG_ERROR, "E011", 0, 0, 0, "the file is empty");
+        return;
+    }
+    struct place first = mark_place(doc, &l->event.start_mark);
+    version_check(l);
+    if (!event_next(l))
+        return;
+    const struct node *root = node_load(l);
+    if (!root)
+        return;
+    scalar_resolve_value(doc, l->diags, root);
+    if (!event_next(l) || !event_next(l)) /* document end, stream end */
+        return;
+    if (l->event.type == YAML_DOCUMENT_START_EVENT) {
+        struct place second = mark_place(doc, &l->event.start_mark);
+        struct diag *diag =
+            diag_add(l->diags, DIAG_ERROR, "E006", second.line, second.column, 3,
+                     "a second document starts here, but a file holds one workflow");
+        diag->other_line = first.line;
+        diag->other_column = first.column;
+        return;
+    }
+    doc->root = root;
+}
+
+static bool source_check(struct doc *doc, size_t bytes_max, struct diags *diags)
+{
+    if (doc->source.len > bytes_max) {
+        diag_add(diags, DIAG_ERROR, "E009", 0, 0, 0, "the file is larger than %zu KiB",
+                 bytes_max / 1024);
+        return false;
+    }
+    if (str_is_utf8(doc->source))
+        return true;
+    /* The longest valid prefix, by halves: validity of a prefix that ends between characters. */
+    uint32_t at = 0;
+    lines_index(doc);
+    while (at < doc->source.len) {
+        uint32_t next = at + 1;
+        while (next < doc->source.len && ((unsigned char)doc->source.ptr[next] & 0xC0) == 0x80)
+            next++;
+        if (!str_is_utf8((struct str){doc->source.ptr + at, next - at}))
+            break;
+        at = next;
+    }
+    struct place place = doc_place(doc, at, at + 1);
+    diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1, "the file is not UTF-8 here");
+    return false;
+}
+
+void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nodes_max,
+              struct diags *diags)
+{
+    struct loader l = {.doc = doc, .diags = diags, .nodes_max = nodes_max};
+    *doc = (struct doc){.source = source.ptr ? source : STR("")};
+    if (str_starts(doc->source, STR("\xEF\xBB\xBF"))) {
+        doc->source.ptr += 3;
+        doc->source.len -= 3;
+    }
+    if (!source_check(doc, bytes_max, diags))
+        return;
+    lines_index(doc);
+    if (!yaml_parser_initialize(&l.parser))
+        abort(); /* out of memory */
+    yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&l.parser, (const unsigned char *)doc->source.ptr,
+                                 doc->source.len);
+    l.anchors = xcalloc(DOC_ANCHORS_MAX, sizeof(*l.anchors));
+    stream_load(&l);
+    free(l.anchors);
+    yaml_event_delete(&l.event);
+    yaml_parser_delete(&l.parser);
+    if (doc->root)
+        comments_check(doc, diags);
+    free(doc->scalars);
+    doc->scalars = NULL;
+}
+
+void doc_free(struct doc *doc)
+{
+    arena_free(&doc->arena);
+    *doc = (struct doc){0};
+}
+
+/* --- reading --- */
+
+const struct pair *node_get_pair(const struct node *map, const char *key)
+{
+    if (!map || map->kind != NODE_MAP)
+        return NULL;
+    for (uint32_t i = 0; i < map->count; i++)
+        if (str_eq_z(map->pairs[i].key->text, key))
+            return &map->pairs[i];
+    return NULL;
+}
+
+const struct node *node_get(const struct node *map, const char *key)
+{
+    const struct pair *pair = node_get_pair(map, key);
+    return pair ? pair->value : NULL;
+}
+
+const struct json *node_json(const struct node *node, struct arena *arena)
+{
+    struct json *value;
+    switch (node->kind) {
+    case NODE_NONE:
+    case NODE_NULL: return &json_null;
+    case NODE_BOOL: return json_bool(node->boolean);
+    case NODE_NUMBER: return json_number(arena, arena_str(arena, node->text));
+    case NODE_TEXT: return json_string(arena, arena_str(arena, node->text));
+    case NODE_LIST:
+        value = json_list_new(arena, node->count);
+        for (uint32_t i = 0; i < node->count; i++)
+            json_list_add(value, node_json(node->items[i], arena));
+        return value;
+    case NODE_MAP:
+        value = json_object_new(arena, node->count);
+        for (uint32_t i = 0; i < node->count; i++)
+            json_object_add(value, arena_str(arena, node->pairs[i].key->text),
+                            node_json(node->pairs[i].value, arena));
+        return value;
+    }
+    return &json_null;
+}
+
+const char *node_kind_name(const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_NONE: return "a wrong value";
+    case NODE_NULL: return node->text.len ? "null" : "nothing";
+    case NODE_BOOL: return "a boolean";
+    case NODE_NUMBER: return "a number";
+    case NODE_TEXT: return "text";
+    case NODE_LIST: return "a list";
+    case NODE_MAP: return "a map";
+    }
+    return "nothing";
+}

@@ -1,0 +1,18 @@
+/*
+ * lint.h: the saga rules, and what `sagactl validate` prints beside the diagnostics.
+ */
+#ifndef DSL_LINT_H
+#define DSL_LINT_H
+
+#include "dsl/plan.h"
+#include "engine/base/buf.h"
+
+struct compiler;
+
+/* Errors and warnings about what the steps do together. The plan's steps are complete. */
+void lint_check(struct compiler *cx);
+
+/* For each step its retry schedule in plain time and what would be undone if it failed for good. */
+void dsl_print_schedule(const struct plan *plan, struct buf *out);
+
+#endif

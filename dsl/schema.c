@@ -1,0 +1,330 @@
+#include "dsl/schema.h"
+
+#define R LANG_REQUIRED
+#define P LANG_PLANNED
+#define K LANG_KIND
+
+/* A choice that is written `!x` is planned. */
+#define EFFECTS "pure|idempotent|compensable|irreversible"
+#define OUTCOME_WORDS "applied|refused|retryable|in_progress|unknown|conflict"
+
+const struct lang_key lang_keys[] = {
+    {LANG_WORKFLOW, "workflow", LANG_NAME, 0, R, NULL, NULL, NULL, "The workflow's name."},
+    {LANG_WORKFLOW, "description", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "One line, shown by `list` and to agents."},
+    {LANG_WORKFLOW, "version", LANG_TEXT, 0, 0, NULL, NULL, "the content's hash",
+     "A label; changed content under the same label is refused."},
+    {LANG_WORKFLOW, "input", LANG_JSON_SCHEMA, 0, 0, NULL, NULL, "any object",
+     "JSON Schema (a subset) of the input, checked at submit."},
+    {LANG_WORKFLOW, "run_id", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, "a UUIDv7 is made",
+     "Template for the run id, the business key: the same id is the same run."},
+    {LANG_WORKFLOW, "deadline", LANG_DURATION, 0, 0, NULL, NULL, NULL,
+     "Wall-clock budget of the forward walk. Never limits the way back."},
+    {LANG_WORKFLOW, "on_failure", LANG_CHOICE, 0, 0, NULL, "compensate|continue|park|!repair",
+     "compensate", "What a step that fails for good does to the run; each step may say its own."},
+    {LANG_WORKFLOW, "services", LANG_GROUP_MAP, LANG_SERVICE, 0, NULL, NULL, NULL,
+     "Every service that an action uses. The daemon's configuration wins over what is here."},
+    {LANG_WORKFLOW, "defaults", LANG_GROUP, LANG_DEFAULTS, 0, NULL, NULL, NULL,
+     "`timeout`, `retry` and `compensate_retry` for all steps."},
+    {LANG_WORKFLOW, "steps", LANG_GROUP_LIST, LANG_STEP, R, NULL, NULL, NULL,
+     "The steps, in order unless `needs` says otherwise."},
+    {LANG_WORKFLOW, "output", LANG_TEMPLATE, 0, 0, NULL, NULL, "null",
+     "Template of the run's result."},
+    {LANG_WORKFLOW, "tests", LANG_ANY, 0, 0, NULL, NULL, NULL,
+     "For `sagactl test`. Not part of the content's hash."},
+    {LANG_WORKFLOW, "compensation_budget", LANG_DURATION, 0, P, NULL, NULL, NULL,
+     "Wall-clock budget of the backward walk."},
+    {LANG_WORKFLOW, "compensatable_for", LANG_DURATION, 0, P, NULL, NULL, NULL,
+     "How long a completed run may still be unwound on request."},
+    {LANG_WORKFLOW, "retain", LANG_DURATION, 0, P, NULL, NULL, NULL,
+     "How long a finished run's payloads and history are kept."},
+    {LANG_WORKFLOW, "lock", LANG_TEXT_TEMPLATE, 0, P, NULL, NULL, NULL,
+     "Runs that hold the same value wait for each other."},
+    {LANG_WORKFLOW, "schedule", LANG_ANY, 0, P, NULL, NULL, NULL, "Starts runs by the clock."},
+    {LANG_WORKFLOW, "mcp", LANG_BOOLEAN, 0, P, NULL, NULL, NULL, "Offers the workflow to agents."},
+
+    {LANG_SERVICE, "url", LANG_TEXT, 0, 0, NULL, NULL, "the daemon's configuration",
+     "Base address: `http://`, `https://` or `postgres://`."},
+    {LANG_SERVICE, "headers", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL,
+     "Headers of every request."},
+    {LANG_SERVICE, "auth", LANG_GROUP, LANG_AUTH, 0, NULL, NULL, NULL,
+     "How the service knows us. Secrets are written `${{ secrets.NAME }}`."},
+    {LANG_SERVICE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, NULL,
+     "Of one attempt, for steps that name none."},
+    {LANG_SERVICE, "outcomes", LANG_GROUP_LIST, LANG_OUTCOME, 0, NULL, NULL, NULL,
+     "Maps answers to outcomes, for all actions of the service."},
+    {LANG_SERVICE, "idempotency", LANG_NONE_OR_GROUP, LANG_IDEMPOTENCY, 0, NULL, NULL,
+     "header Idempotency-Key, not honoured", "How the service takes the idempotency key."},
+    {LANG_SERVICE, "limits", LANG_ANY, 0, P, NULL, NULL, NULL, "In flight, rate, retry share."},
+    {LANG_SERVICE, "breaker", LANG_ANY, 0, P, NULL, NULL, NULL, "Circuit breaker."},
+
+    {LANG_AUTH, "bearer", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "A bearer token."},
+    {LANG_AUTH, "basic", LANG_GROUP, LANG_BASIC, 0, NULL, NULL, NULL, "HTTP basic."},
+    {LANG_AUTH, "oauth2", LANG_ANY, 0, P, NULL, NULL, NULL, "OAuth 2 client credentials."},
+
+    {LANG_BASIC, "user", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The user."},
+    {LANG_BASIC, "password", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The password."},
+
+    {LANG_IDEMPOTENCY, "header", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The header's name."},
+    {LANG_IDEMPOTENCY, "query", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The query parameter's name."},
+    {LANG_IDEMPOTENCY, "body", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "JSON pointer of the field in the body, such as `/idempotency_key`."},
+    {LANG_IDEMPOTENCY, "format", LANG_CHOICE, 0, 0, NULL, "plain|uuid|sha256", "plain",
+     "How the key is written, for services with shorter limits."},
+    {LANG_IDEMPOTENCY, "ttl", LANG_DURATION, 0, 0, NULL, NULL, "not honoured",
+     "How long the service remembers a key. Without it nothing relies on the key."},
+    {LANG_IDEMPOTENCY, "settle_after", LANG_DURATION, 0, 0, NULL, NULL, "0s",
+     "How long after an attempt the service may still apply it."},
+    {LANG_IDEMPOTENCY, "on_stored_failure", LANG_ANY, 0, P, NULL, NULL, NULL,
+     "What a stored failure means."},
+
+    {LANG_DEFAULTS, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "30s", "Of one attempt."},
+    {LANG_DEFAULTS, "retry", LANG_GROUP, LANG_RETRY, 0, NULL, NULL, NULL, "Of actions."},
+    {LANG_DEFAULTS, "compensate_retry", LANG_GROUP, LANG_RETRY, 0, NULL, NULL, NULL,
+     "Of compensations."},
+
+    {LANG_STEP, "id", LANG_STEP_ID, 0, R, NULL, NULL, NULL, "The step's name in the workflow."},
+    {LANG_STEP, "effect", LANG_CHOICE, 0, 0, NULL, EFFECTS,
+     "pure for `get` and `sleep`, else compensable", "What the action does to the world."},
+    {LANG_STEP, "action", LANG_GROUP, LANG_ACTION, R, NULL, NULL, NULL,
+     "What to do: exactly one action."},
+    {LANG_STEP, "compensate", LANG_GROUP, LANG_COMPENSATE, 0, NULL, NULL, NULL,
+     "What undoes it. Required for idempotent and compensable steps before a pivot."},
+    {LANG_STEP, "needs", LANG_STEP_IDS, 0, 0, NULL, NULL, "the step before",
+     "Steps that must be done first; `[]` starts at once."},
+    {LANG_STEP, "if", LANG_EXPRESSION, 0, 0, NULL, NULL, "true", "False: the step is skipped."},
+    {LANG_STEP, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "the service's, else the default",
+     "Of one attempt."},
+    {LANG_STEP, "retry", LANG_GROUP, LANG_RETRY, 0, NULL, NULL, NULL, "Of the action."},
+    {LANG_STEP, "compensate_retry", LANG_GROUP, LANG_RETRY, 0, NULL, NULL, NULL,
+     "Of the compensation."},
+    {LANG_STEP, "on_failure", LANG_CHOICE, 0, 0, NULL, "compensate|continue|park|!repair",
+     "the workflow's",
+     "What follows when the step fails for good: turn back, go on (best effort), or wait for a "
+     "person."},
+    {LANG_STEP, "pivot", LANG_BOOLEAN, 0, 0, NULL, NULL, "true for irreversible steps",
+     "Once applied the run only goes forward."},
+    {LANG_STEP, "reconcile", LANG_ANY, 0, P, NULL, NULL, NULL,
+     "How to ask whether the action was applied."},
+    {LANG_STEP, "on_unknown", LANG_ANY, 0, P, NULL, NULL, NULL, "What an unknown outcome does."},
+    {LANG_STEP, "for_each", LANG_ANY, 0, P, NULL, NULL, NULL, "One instance for each item."},
+    {LANG_STEP, "key_by", LANG_ANY, 0, P, NULL, NULL, NULL, "Names the instances of `for_each`."},
+    {LANG_STEP, "max_parallel", LANG_ANY, 0, P, NULL, NULL, NULL, "Of a `for_each`."},
+    {LANG_STEP, "approve", LANG_ANY, 0, P, NULL, NULL, NULL, "A person must approve first."},
+    {LANG_STEP, "dry_run", LANG_ANY, 0, P, NULL, NULL, NULL, "Shows the effect without it."},
+    {LANG_STEP, "output_schema", LANG_ANY, 0, P, NULL, NULL, NULL, "Schema of the output."},
+
+#define HTTP_METHOD(name, does)                                                                \
+    {                                                                                          \
+        LANG_ACTION, name, LANG_ADDRESS, 0, K, "http", NULL, NULL,                             \
+            "HTTP " does " `SERVICE/PATH`; values in the path are percent-encoded one by one." \
+    }
+    HTTP_METHOD("get", "GET"),
+    HTTP_METHOD("post", "POST"),
+    HTTP_METHOD("put", "PUT"),
+    HTTP_METHOD("patch", "PATCH"),
+    HTTP_METHOD("delete", "DELETE"),
+#undef HTTP_METHOD
+    {LANG_ACTION, "sql", LANG_TEXT, 0, K, "sql", NULL, NULL,
+     "One SQL statement with `$1`, `$2`; values only as bound `params`."},
+    {LANG_ACTION, "exec", LANG_TEMPLATES, 0, K, "exec", NULL, NULL,
+     "Program and arguments as a list; never a shell."},
+    {LANG_ACTION, "sleep", LANG_DURATION_TEMPLATE, 0, K, "sleep", NULL, NULL,
+     "Waits that long, durably."},
+    {LANG_ACTION, "query", LANG_TEMPLATE_MAP, 0, 0, "http", NULL, NULL,
+     "Query parameters, percent-encoded one by one."},
+    {LANG_ACTION, "headers", LANG_TEMPLATE_MAP, 0, 0, "http", NULL, NULL,
+     "Headers, after the service's."},
+    {LANG_ACTION, "body", LANG_TEMPLATE, 0, 0, "http", NULL, NULL, "JSON body."},
+    {LANG_ACTION, "form", LANG_TEMPLATE_MAP, 0, 0, "http", NULL, NULL, "Form body."},
+    {LANG_ACTION, "text", LANG_TEXT_TEMPLATE, 0, 0, "http", NULL, NULL, "Plain text body."},
+    {LANG_ACTION, "idempotency", LANG_NONE_OR_GROUP, LANG_IDEMPOTENCY, 0, "http", NULL,
+     "the service's", "How the key is passed, for this action alone."},
+    {LANG_ACTION, "params", LANG_TEMPLATES, 0, 0, "sql", NULL, NULL,
+     "Values of `$1`, `$2`, ... in order."},
+    {LANG_ACTION, "service", LANG_TEXT, 0, 0, "sql", NULL, "the engine's own database",
+     "A service with a `postgres://` address."},
+    {LANG_ACTION, "env", LANG_TEMPLATE_MAP, 0, 0, "exec", NULL, NULL,
+     "Environment of the program."},
+    {LANG_ACTION, "stdin", LANG_TEMPLATE, 0, 0, "exec", NULL, NULL, "Standard input, as JSON."},
+    {LANG_ACTION, "outcomes", LANG_GROUP_LIST, LANG_OUTCOME, 0, "http sql exec", NULL, NULL,
+     "Maps answers to outcomes."},
+    {LANG_ACTION, "until", LANG_ANY, 0, P | K, NULL, NULL, NULL, "Waits until a time."},
+    {LANG_ACTION, "worker", LANG_ANY, 0, P | K, NULL, NULL, NULL, "A worker's queue."},
+    {LANG_ACTION, "payload", LANG_ANY, 0, P, NULL, NULL, NULL, "What the worker gets."},
+    {LANG_ACTION, "schedule_timeout", LANG_ANY, 0, P, NULL, NULL, NULL, "Of a worker's task."},
+    {LANG_ACTION, "heartbeat", LANG_ANY, 0, P, NULL, NULL, NULL, "Of a worker's task."},
+    {LANG_ACTION, "wait_for", LANG_ANY, 0, P | K, NULL, NULL, NULL, "Waits for a signal."},
+    {LANG_ACTION, "on_timeout", LANG_ANY, 0, P, NULL, NULL, NULL, "Of a `wait_for`."},
+    {LANG_ACTION, "child", LANG_ANY, 0, P | K, NULL, NULL, NULL, "Starts another workflow."},
+    {LANG_ACTION, "input", LANG_ANY, 0, P, NULL, NULL, NULL, "The child's input."},
+    {LANG_ACTION, "detached", LANG_ANY, 0, P, NULL, NULL, NULL, "Of a `child`."},
+
+    {LANG_COMPENSATE, "none", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "There is nothing to undo; the text says why, and stands in the residue."},
+    {LANG_COMPENSATE, "effect", LANG_CHOICE, 0, 0, NULL, EFFECTS,
+     "idempotent for `delete` and `put`, else compensable", "What repeating it would do."},
+    {LANG_COMPENSATE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "the step's", "Of one attempt."},
+    {LANG_COMPENSATE, "tolerant", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
+     "Undoing what never happened is harmless."},
+    {LANG_COMPENSATE, "reconcile", LANG_ANY, 0, P, NULL, NULL, NULL,
+     "How to ask whether the compensation was applied."},
+
+    {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL, "Condition on `response`."},
+    {LANG_OUTCOME, "is", LANG_CHOICE, 0, R, NULL, OUTCOME_WORDS, NULL, "The outcome."},
+
+    {LANG_RETRY, "attempts", LANG_COUNT, 0, 0, NULL, NULL, "3; compensations 10",
+     "Sends, the first one too: 1 is no retry."},
+    {LANG_RETRY, "delay", LANG_DURATION, 0, 0, NULL, NULL, "1s", "Before the second send."},
+    {LANG_RETRY, "factor", LANG_FACTOR, 0, 0, NULL, NULL, "2", "How each delay grows."},
+    {LANG_RETRY, "max_delay", LANG_DURATION, 0, 0, NULL, NULL, "1m; compensations 5m",
+     "The longest delay."},
+    {LANG_RETRY, "jitter", LANG_PERCENT, 0, 0, NULL, NULL, "20%", "How much each delay is spread."},
+    {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
+     "Wall-clock time over all sends; a crash does not reset it."},
+};
+const size_t lang_keys_count = ARRAY_LEN(lang_keys);
+
+#undef R
+#undef P
+#undef K
+
+static const char *const group_names[] = {"",
+#define X(id, name, title, help) name,
+                                          LANG_GROUPS(X)
+#undef X
+};
+
+static const char *const group_titles[] = {"",
+#define X(id, name, title, help) title,
+                                           LANG_GROUPS(X)
+#undef X
+};
+
+const char *lang_group_name(enum lang_group group)
+{
+    ASSERT(group < LANG_GROUP_COUNT);
+    return group_names[group];
+}
+
+const char *lang_group_title(enum lang_group group)
+{
+    ASSERT(group < LANG_GROUP_COUNT);
+    return group_titles[group];
+}
+
+/* `compensate` holds an action's keys beside its own. */
+static bool group_has(enum lang_group group, const struct lang_key *key)
+{
+    return key->group == group || (group == LANG_COMPENSATE && key->group == LANG_ACTION);
+}
+
+const struct lang_key *lang_key_find(enum lang_group group, struct str name)
+{
+    for (size_t i = 0; i < lang_keys_count; i++)
+        if (group_has(group, &lang_keys[i]) && str_eq_z(name, lang_keys[i].name))
+            return &lang_keys[i];
+    return NULL;
+}
+
+size_t lang_key_names(enum lang_group group, const char **names, size_t max)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lang_keys_count && count < max; i++)
+        if (group_has(group, &lang_keys[i]))
+            names[count++] = lang_keys[i].name;
+    return count;
+}
+
+bool lang_choice_has(const char *choices, struct str word)
+{
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        size_t len = strcspn(at, "|");
+        if (str_eq(word, (struct str){at, len}))
+            return true;
+    }
+    return false;
+}
+
+/* Words of other tools and other spellings, which no edit distance finds. */
+static const struct mistake {
+    enum lang_group group;
+    const char *words; /* "a|b" */
+    const char *help;
+} mistakes[] = {
+    {LANG_WORKFLOW, "name", "the workflow's name is written `workflow: NAME`"},
+    {LANG_WORKFLOW, "on|trigger|triggers",
+     "a workflow has no triggers: runs are started by `sagactl run`, the socket or saga.start()"},
+    {LANG_WORKFLOW, "jobs|tasks|stages|actions|states", "the steps are listed under `steps`"},
+    {LANG_WORKFLOW, "inputs|params|parameters|inputSchema", "the input's schema is `input`"},
+    {LANG_WORKFLOW, "outputs|result|returns", "the run's result is `output`"},
+    {LANG_WORKFLOW, "id|key|idempotency_key|workflow_id|runId", "the business key is `run_id`"},
+    {LANG_WORKFLOW, "timeout|budget|max_duration", "the budget of the whole run is `deadline`"},
+    {LANG_WORKFLOW, "retry|retries|compensate_retry", "put it under `defaults`"},
+    {LANG_WORKFLOW, "env|variables|vars",
+     "there are no variables: use `input`, or `env.NAME` of the daemon's configuration"},
+    {LANG_STEP, "name|step", "a step is named by `id`"},
+    {LANG_STEP, "uses|run|with|call|do|request|http|task|type|execute|forward|invoke",
+     "what a step does stands under `action`, as in `action: {post: orders/create}`"},
+    {LANG_STEP, "get|post|put|patch|delete|sql|exec|sleep|body|query|headers|outcomes|idempotency",
+     "put it under `action`"},
+    {LANG_STEP, "undo|rollback|compensation|compensator|revert|on_rollback|backward|cancel",
+     "what undoes a step stands under `compensate`"},
+    {LANG_STEP,
+     "retries|retryCount|retry_count|max_retries|maxRetries|attempts|max_attempts|"
+     "maxAttempts|retryPolicy|retry_policy",
+     "retries are written `retry: {attempts: 5, delay: 1s}`"},
+    {LANG_STEP, "when|condition|only_if|unless", "the condition of a step is `if`"},
+    {LANG_STEP, "depends_on|dependsOn|after|requires|depends|require",
+     "the steps that must be done first are `needs: [a, b]`"},
+    {LANG_STEP, "timeoutSeconds|timeout_seconds|timeout_ms|timeoutMs|startToCloseTimeout",
+     "it is written `timeout: 30s`"},
+    {LANG_STEP, "continue_on_error|continue-on-error|continueOnError|optional|ignore_errors",
+     "a best-effort step says `on_failure: continue`"},
+    {LANG_STEP, "tier|safety|kind|class", "what an action does to the world is its `effect`"},
+    {LANG_ACTION, "method|verb|url|uri|path|endpoint|http",
+     "a request is written `post: SERVICE/PATH`, with the address of SERVICE under `services`"},
+    {LANG_ACTION, "json|data|content", "a JSON body is `body`"},
+    {LANG_ACTION, "header", "it is written `headers: {NAME: VALUE}`"},
+    {LANG_ACTION, "args|arguments|command|cmd|shell|script|run|sh|bash",
+     "a program is run by `exec: [program, arg]`, never by a shell"},
+    {LANG_ACTION, "statement|execute_sql|insert|update|select",
+     "a statement is `sql: \"...\"` with `params: [...]`"},
+    {LANG_ACTION, "wait|delay|timer", "a pause is `sleep: 30m`"},
+    {LANG_ACTION, "timeout|retry|effect|if|needs|compensate|on_failure",
+     "it stands beside `action`, not inside"},
+    {LANG_COMPENSATE, "action", "the action stands directly under `compensate`"},
+    {LANG_COMPENSATE, "retry|retries|attempts",
+     "it is written `compensate_retry`, beside `compensate`"},
+    {LANG_COMPENSATE, "method|verb|url|uri|path|endpoint|http",
+     "a request is written `post: SERVICE/PATH`, with the address of SERVICE under `services`"},
+    {LANG_COMPENSATE, "json|data|content", "a JSON body is `body`"},
+    {LANG_RETRY,
+     "max_attempts|maxAttempts|maximumAttempts|count|limit|times|retries|max_retries|"
+     "max|retryCount",
+     "the number of sends is `attempts`"},
+    {LANG_RETRY, "initial_delay|initialInterval|initial|interval|backoff|wait|min_delay",
+     "the first pause is `delay`"},
+    {LANG_RETRY, "multiplier|backoffCoefficient|rate|exponent|backoff_factor",
+     "how the pauses grow is `factor`"},
+    {LANG_RETRY, "maxDelay|maximumInterval|max_interval|cap", "the longest pause is `max_delay`"},
+    {LANG_RETRY, "timeout|deadline|max_elapsed|total_timeout|maxDuration",
+     "the time for all sends is `budget`"},
+    {LANG_SERVICE, "base_url|baseUrl|endpoint|host|address|uri", "the address is `url`"},
+    {LANG_SERVICE, "token|bearer|api_key|password|authorization",
+     "it is written `auth: {bearer: \"${{ secrets.NAME }}\"}`"},
+    {LANG_IDEMPOTENCY, "key|name|header_name|field", "the header's name is `header`"},
+    {LANG_IDEMPOTENCY, "expires|window|retention|lifetime", "how long a key is kept is `ttl`"},
+    {LANG_OUTCOME, "if|condition|match|status",
+     "the condition is `when: \"response.status == "
+     "409\"`"},
+    {LANG_OUTCOME, "then|outcome|result|as", "the outcome is `is`"},
+};
+
+const char *lang_mistake_help(enum lang_group group, struct str name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(mistakes); i++)
+        if (mistakes[i].group == group && lang_choice_has(mistakes[i].words, name))
+            return mistakes[i].help;
+    return NULL;
+}
