@@ -110,7 +110,7 @@ struct invoke_http {
     struct target *targets;
     unsigned targets_count;
     struct idmap by_id;
-    struct idmap watches;   /* by socket + 1: those that were opened here */
+    struct idmap idle;      /* watches of idle connections, by socket + 1 */
     struct transfers ended; /* answered at the next deferred call */
     struct loop_call flush_call, pump_call;
     struct transfer *spare;
@@ -358,17 +358,34 @@ static void lane_socket_ready(void *arg, unsigned ready)
     curl_multi_socket_action(lane->multi, watch->socket, bits, &running);
 }
 
-static struct watch *watch_new(curl_socket_t socket)
-{
-    struct watch *watch = xcalloc(1, sizeof(*watch));
-    watch->socket = socket;
-    return watch;
-}
-
 static void watch_free(struct watch *watch)
 {
     loop_fd_free(watch->fd);
     free(watch);
+}
+
+/* The watch of an idle connection, taken out of the idle ones; NULL: there is none. */
+static struct watch *idle_take(struct invoke_http *http, curl_socket_t socket)
+{
+    struct watch *watch = idmap_get(&http->idle, (uint64_t)socket + 1);
+    if (watch)
+        idmap_remove(&http->idle, (uint64_t)socket + 1);
+    return watch;
+}
+
+static void lane_socket_released(struct invoke_http *http, CURL *easy, struct watch *watch)
+{
+    struct carrier *carrier = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &carrier);
+    /* Only of a connection that stood is the end told (http_socket_close). Others, and the
+     * sockets of name look-ups, are closed without a word. */
+    if (!carrier || !carrier->transfer || !carrier->transfer->may_have_left) {
+        watch_free(watch);
+        return;
+    }
+    watch->wanted = false;
+    loop_fd_want(watch->fd, LOOP_READ);
+    idmap_put(&http->idle, (uint64_t)watch->socket + 1, watch);
 }
 
 static int lane_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *lane_arg,
@@ -376,24 +393,25 @@ static int lane_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *
 {
     struct lane *lane = lane_arg;
     struct invoke_http *http = lane->target->http;
-    struct watch *own = idmap_get(&http->watches, (uint64_t)socket + 1);
-    struct watch *watch = own ? own : watch_arg;
-    (void)easy;
-    if (what == CURL_POLL_REMOVE && !own) { /* of a name look-up: libcurl closes it by itself */
+    struct watch *watch = watch_arg;
+    if (what == CURL_POLL_REMOVE) {
         if (watch)
-            watch_free(watch);
+            lane_socket_released(http, easy, watch);
         return 0;
     }
     if (!watch) {
-        watch = watch_new(socket);
+        watch = idle_take(http, socket);
+        if (!watch) {
+            watch = xcalloc(1, sizeof(*watch));
+            watch->socket = socket;
+            watch->fd = loop_fd_new(http->loop, socket, lane_socket_ready, watch);
+        }
+        watch->lane = lane;
         curl_multi_assign(lane->multi, socket, watch);
     }
-    watch->lane = lane;
-    if (!watch->fd)
-        watch->fd = loop_fd_new(http->loop, socket, lane_socket_ready, watch);
-    watch->wanted = what != CURL_POLL_REMOVE;
-    loop_fd_want(watch->fd, (what & CURL_POLL_IN || !watch->wanted ? LOOP_READ : 0u) |
-                                (what & CURL_POLL_OUT && watch->wanted ? LOOP_WRITE : 0u));
+    watch->wanted = true;
+    loop_fd_want(watch->fd,
+                 (what & CURL_POLL_IN ? LOOP_READ : 0u) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0u));
     return 0;
 }
 
@@ -497,7 +515,10 @@ static curl_socket_t carrier_socket_open(void *arg, curlsocktype purpose,
         transfer->starved = is_shortage(errno);
         return CURL_SOCKET_BAD;
     }
-    idmap_put(&transfer->http->watches, (uint64_t)fd + 1, watch_new(fd));
+    /* One whose end was not told: the number means another socket now. */
+    struct watch *stale = idle_take(transfer->http, fd);
+    if (stale)
+        watch_free(stale);
     return fd;
 }
 
@@ -505,8 +526,9 @@ static int http_socket_close(void *arg, curl_socket_t socket)
 {
     struct invoke_http *http;
     CAST_OBJ(http, arg, INVOKE_HTTP_MAGIC);
-    watch_free(idmap_get(&http->watches, (uint64_t)socket + 1));
-    idmap_remove(&http->watches, (uint64_t)socket + 1);
+    struct watch *watch = idle_take(http, socket);
+    if (watch)
+        watch_free(watch);
     return close(socket);
 }
 
@@ -983,8 +1005,10 @@ void invoke_http_free(struct invoke_http *http)
     loop_timer_free(http->queue_timer);
     loop_timer_free(http->lane_timer);
     idmap_free(&http->by_id);
-    ASSERT(http->watches.used == 0);
-    idmap_free(&http->watches);
+    for (size_t i = 0; i < http->idle.size; i++)
+        if (http->idle.slots[i].value)
+            watch_free(http->idle.slots[i].value);
+    idmap_free(&http->idle);
     http->magic = 0;
     free(http);
     curl_global_cleanup();
