@@ -201,6 +201,12 @@ static const char *const group_titles[] = {"",
 #undef X
 };
 
+static const char *const group_helps[] = {"",
+#define X(id, name, title, help) help,
+                                          LANG_GROUPS(X)
+#undef X
+};
+
 const char *lang_group_name(enum lang_group group)
 {
     ASSERT(group < LANG_GROUP_COUNT);
@@ -211,6 +217,12 @@ const char *lang_group_title(enum lang_group group)
 {
     ASSERT(group < LANG_GROUP_COUNT);
     return group_titles[group];
+}
+
+const char *lang_group_help(enum lang_group group)
+{
+    ASSERT(group < LANG_GROUP_COUNT);
+    return group_helps[group];
 }
 
 /* `compensate` holds an action's keys beside its own. */
