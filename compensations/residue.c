@@ -35,7 +35,7 @@ static const char *residue_reason(const struct plan_step *step, const struct und
     return step->on_failure == ON_FAILURE_CONTINUE ? "on_failure: continue" : "pivot: false";
 }
 
-struct str unwind_residue(const struct run *run, struct arena *arena)
+static struct str residue_list(const struct run *run, bool unknowns_only, struct arena *arena)
 {
     struct json *list = json_list_new(arena, run->instances_count);
     for (uint16_t i = 0; i < run->instances_count; i++) {
@@ -43,7 +43,7 @@ struct str unwind_residue(const struct run *run, struct arena *arena)
         const struct plan_step *step = &run->plan->steps[instance->step];
         struct undo undo = unwind_status(run, instance);
         const char *why = residue_why(&undo);
-        if (!why)
+        if (!why || (unknowns_only && instance->execute.state != STEP_UNKNOWN))
             continue;
         struct str name = key_instance(step, instance->item, arena);
         struct json *entry = json_object_new(arena, 5);
@@ -59,4 +59,14 @@ struct str unwind_residue(const struct run *run, struct arena *arena)
         json_list_add(list, entry);
     }
     return list->count ? json_text(list, arena) : STR_NONE;
+}
+
+struct str unwind_residue(const struct run *run, struct arena *arena)
+{
+    return residue_list(run, false, arena);
+}
+
+struct str unwind_unknowns(const struct run *run, struct arena *arena)
+{
+    return residue_list(run, true, arena);
 }

@@ -127,6 +127,11 @@ static bool is_over(enum undo_status status)
     return status >= UNDO_NOTHING;
 }
 
+bool unwind_is_over(const struct run *run, const struct instance *instance)
+{
+    return is_over(unwind_status(run, instance).status);
+}
+
 /* Does what is due for one instance; true if its state changed. */
 static bool instance_advance(struct draft *draft, struct instance *instance,
                              enum undo_status status)

@@ -30,6 +30,9 @@ struct undo {
  * it did. */
 struct undo unwind_status(const struct run *run, const struct instance *instance);
 
+/* Nothing is left to undo of it. */
+bool unwind_is_over(const struct run *run, const struct instance *instance);
+
 enum unwind_verdict {
     UNWIND_NONE,
     UNWIND_GOING,
@@ -52,5 +55,7 @@ struct unwind_result unwind_advance(struct draft *draft);
 
 /* What is left: a JSON list of {step, key, state, why, reason}, absent if nothing is. */
 struct str unwind_residue(const struct run *run, struct arena *arena);
+/* The same for a run that completed: only best-effort steps whose outcome is unknown. */
+struct str unwind_unknowns(const struct run *run, struct arena *arena);
 
 #endif

@@ -79,10 +79,9 @@ static const struct function {
     const char *name;
     enum expr_form form;
     unsigned args;
-} functions[] = {
-    {"", EXPR_FORM_CALL, 0},
+} functions[] = {{"", EXPR_FORM_CALL, 0},
 #define X(id, name, form, args, help) {name, EXPR_FORM_##form, args},
-    EXPR_FUNCTIONS(X)
+                 EXPR_FUNCTIONS(X)
 #undef X
 };
 
@@ -107,8 +106,8 @@ static struct place part_place(const struct checker *k, uint32_t start, uint32_t
     return doc_text_place(k->cx->doc, k->node, k->from + start, k->from + MAX(end, start + 1));
 }
 
-static struct diag *PRINTF_LIKE(5, 6) bad(struct checker *k, const char *code, uint32_t start,
-                                          uint32_t end, const char *fmt, ...)
+static struct diag *PRINTF_LIKE(5, 6)
+    bad(struct checker *k, const char *code, uint32_t start, uint32_t end, const char *fmt, ...)
 {
     char message[512];
     va_list args;
@@ -163,8 +162,8 @@ static const char *kinds_name(struct checker *k, unsigned kinds)
 static bool need(struct checker *k, const struct expr *expr, struct type type, unsigned wanted)
 {
     if (type.kinds & KIND_SECRET) {
-        struct diag *diag = bad(k, "E214", expr->start, expr->end,
-                                "a secret cannot be used inside an expression");
+        struct diag *diag =
+            bad(k, "E213", expr->start, expr->end, "a secret cannot be used inside an expression");
         diag_help(k->cx->diags, diag,
                   "a secret stands alone in its hole, as in \"Bearer ${{ secrets.NAME }}\"");
         return false;
@@ -324,8 +323,8 @@ static bool root_allowed(struct checker *k, const struct expr *expr, const struc
                   "secrets may stand only in `auth`, in `headers` and in `env` of an exec");
         return false;
     }
-    diag = bad(k, "E209", expr->start, end, "`%s` cannot be used in %s", root->name,
-               k->rules->where);
+    diag =
+        bad(k, "E209", expr->start, end, "`%s` cannot be used in %s", root->name, k->rules->where);
     if (root->op != EXPR_NONE)
         diag_help(k->cx->diags, diag, "it is known only %s", root->use);
     return false;
@@ -336,8 +335,7 @@ static struct type root_type(struct checker *k, enum expr_op op)
     switch (op) {
     case EXPR_INPUT:
         return k->cx->plan->input ? type_of_schema(k->cx->plan->input) : type_of(KIND_OBJECT);
-    case EXPR_RESPONSE:
-        return (struct type){.kinds = KIND_OBJECT, .shape = k->rules->response};
+    case EXPR_RESPONSE: return (struct type){.kinds = KIND_OBJECT, .shape = k->rules->response};
     case EXPR_KEY: return type_of(KIND_TEXT);
     default: return type_any;
     }
@@ -381,8 +379,8 @@ static struct type check_name(struct checker *k, struct expr *expr)
         return type_any;
     }
     if (root->op == EXPR_NONE) {
-        struct diag *diag = bad(k, "E202", expr->start, expr->end,
-                                "`%s` alone has no value", root->name);
+        struct diag *diag =
+            bad(k, "E202", expr->start, expr->end, "`%s` alone has no value", root->name);
         diag_help(k->cx->diags, diag, "write `%s`", root->use);
         return type_any;
     }
@@ -469,8 +467,7 @@ static bool step_visible(struct checker *k, const struct expr *expr, uint16_t st
         bad(k, "E205", start, end, "step `%s` cannot read itself before it ran", id);
         return false;
     }
-    struct diag *diag = bad(k, "E205", start, end,
-                            "step `%s` need not have run before `%s`", id,
+    struct diag *diag = bad(k, "E205", start, end, "step `%s` need not have run before `%s`", id,
                             k->cx->step_ids[rules->step]);
     if (step_is_after(k->cx, step, rules->step))
         diag_help(k->cx->diags, diag, "`%s` runs after `%s`: move it up", id,
@@ -492,9 +489,9 @@ static void absent_output_note(struct checker *k, const struct expr *expr, uint1
     }
     if (own || k->rules->guarded || !cx->sources[step].may_be_absent)
         return;
-    struct diag *diag = cx_warning(cx, "W203", part_place(k, expr->start, expr->end),
-                                   "step `%s` may have no output: it can be skipped or fail",
-                                   cx->step_ids[step]);
+    struct diag *diag =
+        cx_warning(cx, "W203", part_place(k, expr->start, expr->end),
+                   "step `%s` may have no output: it can be skipped or fail", cx->step_ids[step]);
     diag_help(cx->diags, diag, "use default(" STR_FMT ", ...) or has(...)",
               STR_ARG(part_text(k, expr)));
 }
@@ -543,7 +540,7 @@ static struct type check_env(struct checker *k, struct expr *expr)
     for (uint16_t i = 0; i < options->env_names_count; i++)
         if (str_eq_z(expr->name, options->env_names[i]))
             return type_of(KIND_TEXT);
-    struct diag *diag = bad(k, "E218", expr->at, expr->end,
+    struct diag *diag = bad(k, "E215", expr->at, expr->end,
                             "the daemon's configuration lets no workflow read `env." STR_FMT "`",
                             STR_ARG(expr->name));
     nearest_help(k, diag, "name", expr->name, options->env_names, options->env_names_count);
@@ -585,8 +582,8 @@ static bool check_root_field(struct checker *k, struct expr *expr, struct type *
         expr->args_count = 0;
         *out = shape_type(field);
     } else { /* steps.ID with nothing after it */
-        struct diag *diag = bad(k, "E202", expr->start, expr->end, "`" STR_FMT "` alone has no value",
-                                STR_ARG(part_text(k, expr)));
+        struct diag *diag = bad(k, "E202", expr->start, expr->end,
+                                "`" STR_FMT "` alone has no value", STR_ARG(part_text(k, expr)));
         diag_help(k->cx->diags, diag, "write `" STR_FMT ".output`, `.state`, `.error` or `.key`",
                   STR_ARG(part_text(k, expr)));
     }
@@ -607,8 +604,7 @@ static struct type check_select(struct checker *k, struct expr *expr)
         else
             bad(k, "E204", expr->at, expr->end,
                 "`" STR_FMT "` is %s and has no field `" STR_FMT "`",
-                STR_ARG(part_text(k, expr->args[0])), kinds_name(k, of.kinds),
-                STR_ARG(expr->name));
+                STR_ARG(part_text(k, expr->args[0])), kinds_name(k, of.kinds), STR_ARG(expr->name));
         return type_any;
     }
     if (of.shape) {
@@ -633,8 +629,8 @@ static struct type check_at(struct checker *k, struct expr *expr)
     struct type of = check(k, expr->args[0]), at = check(k, expr->args[1]);
     if (!need(k, expr->args[0], of, KIND_LIST | KIND_OBJECT))
         return type_any;
-    unsigned wanted = (of.kinds & KIND_LIST ? KIND_NUMBER : 0) |
-                      (of.kinds & KIND_OBJECT ? KIND_TEXT : 0);
+    unsigned wanted =
+        (of.kinds & KIND_LIST ? KIND_NUMBER : 0) | (of.kinds & KIND_OBJECT ? KIND_TEXT : 0);
     if (!need(k, expr->args[1], at, wanted) || of.kinds & KIND_OBJECT)
         return type_any;
     return type_item(of);
@@ -649,9 +645,8 @@ static struct type check_equality(struct checker *k, struct expr *expr, struct t
     if (!need(k, expr->args[0], a, comparable) || !need(k, expr->args[1], b, comparable) ||
         a.kinds & b.kinds)
         return type_of(KIND_BOOL);
-    struct diag *diag =
-        bad(k, "E206", expr->start, expr->end, "%s and %s are never equal",
-            kinds_name(k, a.kinds), kinds_name(k, b.kinds));
+    struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s are never equal",
+                            kinds_name(k, a.kinds), kinds_name(k, b.kinds));
     if (b.kinds == KIND_NULL)
         diag_help(k->cx->diags, diag, "ask has(" STR_FMT ") whether it is there",
                   STR_ARG(part_text(k, expr->args[0])));
@@ -707,12 +702,11 @@ static struct type check_arithmetic(struct checker *k, struct expr *expr, struct
         sum.kinds = kinds;
         return sum;
     }
-    struct diag *diag =
-        bad(k, "E206", expr->start, expr->end, "%s and %s cannot be %s", kinds_name(k, a.kinds),
-            kinds_name(k, b.kinds),
-            expr->op == EXPR_ADD   ? "added"
-            : expr->op == EXPR_SUB ? "subtracted"
-                                   : "multiplied");
+    struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s cannot be %s",
+                            kinds_name(k, a.kinds), kinds_name(k, b.kinds),
+                            expr->op == EXPR_ADD   ? "added"
+                            : expr->op == EXPR_SUB ? "subtracted"
+                                                   : "multiplied");
     if ((a.kinds | b.kinds) & KIND_TEXT && (a.kinds | b.kinds) & KIND_NUMBER)
         diag_help(k->cx->diags, diag, "string(x) makes text of a number, int(x) a number of text");
     return type_of(wanted);
@@ -776,8 +770,9 @@ static struct type check_operator(struct checker *k, struct expr *expr)
     case EXPR_NOT: need(k, expr->args[0], a, KIND_BOOL); return type_of(KIND_BOOL);
     case EXPR_NEGATE:
         need(k, expr->args[0], a, KIND_NUMBER | KIND_DURATION);
-        return type_of(a.kinds & (KIND_NUMBER | KIND_DURATION) ? a.kinds & (KIND_NUMBER | KIND_DURATION)
-                                                               : KIND_NUMBER);
+        return type_of(a.kinds & (KIND_NUMBER | KIND_DURATION)
+                           ? a.kinds & (KIND_NUMBER | KIND_DURATION)
+                           : KIND_NUMBER);
     case EXPR_AND:
     case EXPR_OR:
         need(k, expr->args[0], a, KIND_BOOL);
@@ -897,8 +892,7 @@ static void literal_check(struct checker *k, const struct expr *expr, enum expr_
     if (fn == FN_DURATION && !duration_parse(expr->literal->text, &us))
         bad(k, "E206", expr->start, expr->end, "this is no duration such as '30s' or '1h30m'");
     if (fn == FN_TIMESTAMP && !wall_parse(expr->literal->text, &time))
-        bad(k, "E206", expr->start, expr->end,
-            "this is no time such as '2026-10-25T02:30:00Z'");
+        bad(k, "E206", expr->start, expr->end, "this is no time such as '2026-10-25T02:30:00Z'");
 }
 
 static struct type check_plain_call(struct checker *k, struct expr *expr)
@@ -937,8 +931,7 @@ static struct type check_plain_call(struct checker *k, struct expr *expr)
         return type_of(KIND_DURATION);
     case FN_NOW:
         if (!(k->rules->roots & ROOT_NOW))
-            bad(k, "E209", expr->start, expr->end, "`now()` cannot be used in %s",
-                k->rules->where);
+            bad(k, "E209", expr->start, expr->end, "`now()` cannot be used in %s", k->rules->where);
         return type_of(KIND_TIME);
     case FN_NONE:
     case FN_HAS:
@@ -952,6 +945,32 @@ static struct type check_plain_call(struct checker *k, struct expr *expr)
     return type_any;
 }
 
+/* Names that other languages have for it. */
+static const char *foreign_function(struct str name)
+{
+    static const struct {
+        const char *words, *ours;
+    } functions_elsewhere[] = {
+        {"len|length|count", "size(x)"},
+        {"lower|toLower|toLowerCase|downcase", "x.lowerAscii()"},
+        {"str|toString|to_string|text", "string(x)"},
+        {"number|to_number|toInt|parseInt|integer", "int(x)"},
+        {"toJson|to_json|toJSON|tojson|stringify", "json(x)"},
+        {"coalesce|ifnull|orDefault|or", "default(x, y)"},
+        {"exists_one|any|some", "x.exists(name, condition)"},
+        {"every", "x.all(name, condition)"},
+        {"select|where", "x.filter(name, condition)"},
+        {"includes|indexOf|include", "x.contains(y)"},
+        {"starts_with|hasPrefix", "x.startsWith(y)"},
+        {"ends_with|hasSuffix", "x.endsWith(y)"},
+        {"date|time|datetime", "timestamp(x)"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(functions_elsewhere); i++)
+        if (lang_choice_has(functions_elsewhere[i].words, name))
+            return functions_elsewhere[i].ours;
+    return NULL;
+}
+
 static struct type check_call(struct checker *k, struct expr *expr)
 {
     enum expr_fn fn = function_find(expr->name);
@@ -959,10 +978,13 @@ static struct type check_call(struct checker *k, struct expr *expr)
         const char *names[FN_COUNT];
         for (size_t i = 1; i < FN_COUNT; i++)
             names[i - 1] = functions[i].name;
-        struct diag *diag =
-            bad(k, "E207", expr->at, expr->at + (uint32_t)expr->name.len,
-                "unknown function `" STR_FMT "`", STR_ARG(expr->name));
-        nearest_help(k, diag, "function", expr->name, names, FN_COUNT - 1);
+        struct diag *diag = bad(k, "E207", expr->at, expr->at + (uint32_t)expr->name.len,
+                                "unknown function `" STR_FMT "`", STR_ARG(expr->name));
+        const char *ours = foreign_function(expr->name);
+        if (ours)
+            diag_help(k->cx->diags, diag, "write `%s`", ours);
+        else
+            nearest_help(k, diag, "function", expr->name, names, FN_COUNT - 1);
         return type_any;
     }
     if (!call_form_check(k, expr, &functions[fn]))

@@ -22,9 +22,8 @@ static void name_compile(struct compiler *cx, const struct node *node)
     if (!node || !read_text(cx, node, "`workflow`", &name))
         return;
     if (node->kind != NODE_TEXT || !name_is_valid(name, true)) {
-        struct diag *diag =
-            node_error(cx, "E106", node, "`" STR_FMT "` cannot be the name of a workflow",
-                       STR_ARG(name));
+        struct diag *diag = node_error(
+            cx, "E106", node, "`" STR_FMT "` cannot be the name of a workflow", STR_ARG(name));
         diag_help(cx->diags, diag,
                   "it starts with a small letter and has only a-z, 0-9, `_` and `-`, at most 63");
         return;
@@ -135,6 +134,7 @@ static void id_compile(struct compiler *cx, uint16_t index)
     if (!node)
         return;
     source->id = node;
+    cx->steps[index].id = cx_strdup(cx, node->text);
     if (node->kind != NODE_TEXT || !name_is_valid(node->text, false)) {
         struct diag *diag = node_error(cx, "E106", node, "`" STR_FMT "` cannot be the id of a step",
                                        STR_ARG(node->text));
@@ -149,13 +149,13 @@ static void id_compile(struct compiler *cx, uint16_t index)
         if (!str_eq_z(node->text, cx->step_ids[i]))
             continue;
         struct place other = doc_node_place(cx->doc, cx->sources[i].id);
-        struct diag *diag = node_error(cx, "E107", node, "duplicate step id `" STR_FMT "`",
-                                       STR_ARG(node->text));
+        struct diag *diag =
+            node_error(cx, "E107", node, "duplicate step id `" STR_FMT "`", STR_ARG(node->text));
         diag->other_line = other.line;
         diag->other_column = other.column;
         return;
     }
-    cx->step_ids[index] = cx->steps[index].id = cx_strdup(cx, node->text);
+    cx->step_ids[index] = cx->steps[index].id;
 }
 
 static uint16_t step_by_id(const struct compiler *cx, struct str id)
@@ -193,7 +193,6 @@ static bool need_check(struct compiler *cx, const struct node *node, uint16_t in
 
 static void needs_read(struct compiler *cx, const struct node *node, uint16_t index)
 {
-    struct step_source *source = &cx->sources[index];
     bool *needed = arena_array(cx->scratch, bool, index + 1u);
     uint16_t count = 0;
     if (!node_is_list(cx, node, "`needs`"))
@@ -219,7 +218,6 @@ static void needs_read(struct compiler *cx, const struct node *node, uint16_t in
             needs[count++] = i;
     cx->steps[index].needs = needs;
     cx->steps[index].needs_count = count;
-    (void)source;
 }
 
 static void needs_compile(struct compiler *cx, uint16_t index)
@@ -281,7 +279,9 @@ static void steps_order(struct compiler *cx, const struct node *list)
         cx->sources[i].node = list->items[i];
         cx->steps[i].index = i;
         cx->steps[i].line = doc_node_place(cx->doc, list->items[i]).line;
+        uint32_t errors = cx->diags->errors;
         keys_check(cx, list->items[i], LANG_STEP);
+        cx->sources[i].broken = cx->diags->errors > errors;
         id_compile(cx, i);
     }
     for (uint16_t i = 0; i < count; i++)
@@ -318,44 +318,94 @@ static void pivot_compile(struct compiler *cx, uint16_t index)
     }
 }
 
+/* `compensate: {none: "reason"}` */
+static void none_compile(struct compiler *cx, const struct node *node, const struct pair *none,
+                         uint16_t index)
+{
+    struct str reason;
+    for (uint32_t i = 0; i < node->count; i++)
+        if (&node->pairs[i] != none && lang_key_find(LANG_COMPENSATE, node->pairs[i].key->text))
+            node_error(cx, "E110", node->pairs[i].key,
+                       "`none` says that there is no compensation, so it stands alone");
+    bool blank = true;
+    for (size_t i = 0; i < none->value->text.len; i++)
+        blank = blank && ascii_is_space(none->value->text.ptr[i]);
+    if (none->value->kind != NODE_TEXT || blank) {
+        struct diag *diag = node_error(cx, "E302", none->key,
+                                       "`none` needs the reason why nothing is to be undone");
+        diag_help(cx->diags, diag, "write `none: \"the hold expires by itself\"`");
+    } else if (read_text(cx, none->value, "`none`", &reason)) {
+        cx->steps[index].compensate_none = reason.ptr;
+    }
+}
+
 static void compensate_compile(struct compiler *cx, const struct node *node, uint16_t index)
 {
     struct plan_step *step = &cx->steps[index];
-    const struct pair *none = node_get_pair(node, "none"), *kind = action_kind_find(node);
-    struct str reason;
+    const struct pair *none = node_get_pair(node, "none");
+    struct diag *diag;
     if (node->kind == NODE_LIST) {
-        struct diag *diag = node_error(cx, "E103", node, "`compensate` is one action, not a list");
+        diag = node_error(cx, "E103", node, "`compensate` is one action, not a list");
         diag_help(cx->diags, diag, "split the step, so that each effect has its own compensation");
+        return;
+    }
+    if (node->kind == NODE_TEXT && str_eq(node->text, STR("none"))) {
+        diag = node_error(cx, "E302", node, "`none` needs the reason why nothing is to be undone");
+        diag_help(cx->diags, diag, "write `compensate: {none: \"the hold expires by itself\"}`");
         return;
     }
     if (!keys_check(cx, node, LANG_COMPENSATE))
         return;
-    if (!none) {
-        action_compile(cx, node, index, true, &step->compensate);
-        step->compensate.retry = cx->compensate_retry;
+    if (none) {
+        none_compile(cx, node, none, index);
         return;
     }
-    if (kind)
-        node_error(cx, "E110", kind->key, "`none` says that there is no compensation");
-    if (none->value->kind == NODE_TEXT && !none->value->text.len) {
-        node_error(cx, "E302", none->key, "`none` needs the reason why nothing is to be undone");
+    action_compile(cx, node, index, true, &step->compensate);
+    step->compensate.retry = cx->compensate_retry;
+}
+
+static void action_part_compile(struct compiler *cx, uint16_t index)
+{
+    struct plan_step *step = &cx->steps[index];
+    const struct node *source = cx->sources[index].node, *node;
+    const struct pair *pair;
+    if ((node = node_get(source, "action")) && keys_check(cx, node, LANG_ACTION))
+        action_compile(cx, node, index, false, &step->action);
+    step->action.retry = cx->retry;
+    if ((pair = node_get_pair(source, "retry")))
+        retry_compile(cx, pair->value, &step->action.retry);
+    if (step->action.kind != ACTION_SLEEP)
         return;
-    }
-    if (none->value->kind != NODE_TEXT) {
-        struct diag *diag =
-            node_error(cx, "E302", none->key, "`none` needs the reason why nothing is to be undone");
-        diag_help(cx->diags, diag, "write `none: \"the hold expires by itself\"`");
+    if (pair)
+        node_error(cx, "E111", pair->key, "`retry` does not belong to a `sleep`");
+    if ((pair = node_get_pair(source, "timeout")))
+        node_error(cx, "E111", pair->key, "`timeout` does not belong to a `sleep`");
+}
+
+static void compensate_part_compile(struct compiler *cx, uint16_t index)
+{
+    struct plan_step *step = &cx->steps[index];
+    const struct node *source = cx->sources[index].node;
+    const struct pair *compensate = node_get_pair(source, "compensate");
+    const struct pair *retry = node_get_pair(source, "compensate_retry");
+    if (compensate)
+        compensate_compile(cx, compensate->value, index);
+    if (!retry)
         return;
+    if (step->compensate.kind != ACTION_NONE) {
+        retry_compile(cx, retry->value, &step->compensate.retry);
+    } else {
+        struct plan_retry unused = cx->compensate_retry;
+        retry_compile(cx, retry->value, &unused);
+        if (!compensate || step->compensate_none)
+            node_error(cx, "E306", retry->key, "there is no compensation to retry");
     }
-    if (read_text(cx, none->value, "`none`", &reason))
-        step->compensate_none = reason.ptr;
 }
 
 static void step_compile(struct compiler *cx, uint16_t index)
 {
-    struct plan_step *step = &cx->steps[index];
     const struct node *source = cx->sources[index].node, *node;
-    struct expr_rules rules = {
+    const struct expr_rules rules = {
         .where = "`if`",
         .roots = ROOT_INPUT | ROOT_STEPS | ROOT_RUN | ROOT_ENV | ROOT_NOW,
         .step = index,
@@ -363,19 +413,9 @@ static void step_compile(struct compiler *cx, uint16_t index)
     if (source->kind != NODE_MAP)
         return;
     if ((node = node_get(source, "if")))
-        step->condition = condition_compile(cx, node, &rules);
-    if ((node = node_get(source, "action")) && keys_check(cx, node, LANG_ACTION))
-        action_compile(cx, node, index, false, &step->action);
-    step->action.retry = cx->retry;
-    if ((node = node_get(source, "retry")))
-        retry_compile(cx, node, &step->action.retry);
-    if ((node = node_get(source, "compensate")))
-        compensate_compile(cx, node, index);
-    if ((node = node_get(source, "compensate_retry"))) {
-        struct plan_retry unused = cx->compensate_retry;
-        bool used = step->compensate.kind != ACTION_NONE;
-        retry_compile(cx, node, used ? &step->compensate.retry : &unused);
-    }
+        cx->steps[index].condition = condition_compile(cx, node, &rules);
+    action_part_compile(cx, index);
+    compensate_part_compile(cx, index);
     pivot_compile(cx, index);
 }
 

@@ -47,8 +47,8 @@ static void one_kind_check(struct compiler *cx, const struct node *node, const s
         if (!key || pair == first || key->flags & LANG_PLANNED)
             continue;
         if (key->flags & LANG_KIND) {
-            struct diag *diag = node_error(cx, "E110", pair->key,
-                                           "one action only: this is a second one");
+            struct diag *diag =
+                node_error(cx, "E110", pair->key, "one action only: this is a second one");
             struct place place = doc_node_place(cx->doc, first->key);
             diag->other_line = place.line;
             diag->other_column = place.column;
@@ -63,8 +63,7 @@ static void one_kind_check(struct compiler *cx, const struct node *node, const s
 
 static bool is_path_char(char c)
 {
-    return ascii_is_alpha(c) || ascii_is_digit(c) ||
-           (c && strchr("-._~!$&'()*+,;=:@/", c));
+    return ascii_is_alpha(c) || ascii_is_digit(c) || (c && strchr("-._~!$&'()*+,;=:@/", c));
 }
 
 static void path_char_error(struct compiler *cx, const struct node *node, size_t at, char c)
@@ -172,7 +171,7 @@ static void address_compile(struct compiler *cx, const struct node *node,
     while (slash < text.len && text.ptr[slash] != '/')
         slash++;
     if (template_hole_find(text, 0, &start, &end) && start < slash) {
-        struct diag *diag = cx_error(cx, "E128", doc_text_place(cx->doc, node, start, end + 2),
+        struct diag *diag = cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
                                      "the service of an action is fixed");
         diag_help(cx->diags, diag, "only services named in the file are reached");
     } else if (memmem(text.ptr, text.len, "://", 3)) {
@@ -253,8 +252,7 @@ static void http_compile(struct compiler *cx, const struct node *node, const str
         rules.where = "`headers`";
         rules.roots |= ROOT_SECRETS;
         headers_check(cx, part);
-        out->http.headers_count =
-            named_compile(cx, part, "`headers`", &rules, &out->http.headers);
+        out->http.headers_count = named_compile(cx, part, "`headers`", &rules, &out->http.headers);
     }
     body_compile(cx, node, index, compensation, out);
     http_idempotency_compile(cx, node, out);
@@ -268,8 +266,8 @@ static void http_compile(struct compiler *cx, const struct node *node, const str
 /* --- SQL --- */
 
 struct sql_scan {
-    unsigned params;   /* the highest $n */
-    size_t second;     /* where a second statement starts, 0: none */
+    unsigned params; /* the highest $n */
+    size_t second;   /* where a second statement starts, 0: none */
 };
 
 static size_t dollar_quote_skip(struct str sql, size_t at)
@@ -282,8 +280,7 @@ static size_t dollar_quote_skip(struct str sql, size_t at)
     if (stop >= sql.len || sql.ptr[stop] != '$')
         return at + 1;
     size_t tag = stop + 1 - at;
-    const char *close =
-        memmem(sql.ptr + stop + 1, sql.len - stop - 1, sql.ptr + at, tag);
+    const char *close = memmem(sql.ptr + stop + 1, sql.len - stop - 1, sql.ptr + at, tag);
     return close ? (size_t)(close - sql.ptr) + tag : sql.len;
 }
 
@@ -342,8 +339,8 @@ static struct sql_scan sql_scan(struct str sql)
 static void sql_check(struct compiler *cx, const struct node *node, struct str sql,
                       const struct node *params, uint32_t count)
 {
-    static const char *const words[] = {"begin", "commit", "rollback", "abort", "start",
-                                        "end",   "savepoint", "prepare"};
+    static const char *const words[] = {"begin", "commit", "rollback",  "abort",
+                                        "start", "end",    "savepoint", "prepare"};
     struct sql_scan scan = sql_scan(sql);
     size_t start = 0, len = 0;
     while (start < sql.len && strchr(" \t\r\n", sql.ptr[start]))
@@ -443,8 +440,8 @@ static void env_names_check(struct compiler *cx, const struct node *env)
         struct str name = env->pairs[i].key->text;
         bool ok = name.len > 0 && !(name.ptr[0] >= '0' && name.ptr[0] <= '9');
         for (size_t j = 0; j < name.len; j++)
-            ok = ok && (ascii_is_alpha(name.ptr[j]) || ascii_is_digit(name.ptr[j]) ||
-                        name.ptr[j] == '_');
+            ok = ok &&
+                 (ascii_is_alpha(name.ptr[j]) || ascii_is_digit(name.ptr[j]) || name.ptr[j] == '_');
         if (!ok)
             node_error(cx, "E106", env->pairs[i].key,
                        "`" STR_FMT "` cannot be the name of an environment entry", STR_ARG(name));
@@ -467,12 +464,11 @@ static void exec_compile(struct compiler *cx, const struct node *node, const str
         diag_help(cx->diags, diag, "write `exec: [program, argument, ...]`; there is no shell");
         return;
     }
-    out->exec.argv_count =
-        templates_compile(cx, argv, "`exec`", &rules, true, &out->exec.argv);
+    out->exec.argv_count = templates_compile(cx, argv, "`exec`", &rules, true, &out->exec.argv);
     if (argv->kind == NODE_LIST && !argv->count)
         node_error(cx, "E103", argv, "`exec` needs at least the program");
     if (out->exec.argv_count && template_hole_find(argv->items[0]->text, 0, &start, &end))
-        cx_error(cx, "E128", doc_text_place(cx->doc, argv->items[0], start, end + 2),
+        cx_error(cx, "E127", doc_text_place(cx->doc, argv->items[0], start, end + 2),
                  "the program is fixed: it cannot hold a template");
     if (out->exec.argv_count)
         shell_warn(cx, argv);
@@ -506,8 +502,8 @@ static void sleep_compile(struct compiler *cx, const struct pair *kind, uint16_t
 static enum effect_tier effect_default(const struct plan_action *action, bool compensation)
 {
     bool get = action->kind == ACTION_HTTP && action->http.method == HTTP_GET;
-    bool repeatable = action->kind == ACTION_HTTP && (action->http.method == HTTP_DELETE ||
-                                                      action->http.method == HTTP_PUT);
+    bool repeatable = action->kind == ACTION_HTTP &&
+                      (action->http.method == HTTP_DELETE || action->http.method == HTTP_PUT);
     if (compensation)
         return repeatable ? EFFECT_IDEMPOTENT : EFFECT_COMPENSABLE;
     return get || action->kind == ACTION_SLEEP ? EFFECT_PURE : EFFECT_COMPENSABLE;
@@ -526,9 +522,8 @@ static void rules_join(struct compiler *cx, const struct node *node, uint16_t in
     rules.response = out->kind == ACTION_HTTP  ? response_of_http
                      : out->kind == ACTION_SQL ? response_of_sql
                                                : response_of_exec;
-    struct plan_outcome_rule *list =
-        arena_array(cx->arena, struct plan_outcome_rule,
-                    count + (service ? service->outcomes_count : 0));
+    struct plan_outcome_rule *list = arena_array(cx->arena, struct plan_outcome_rule,
+                                                 count + (service ? service->outcomes_count : 0));
     out->outcomes_count = outcomes_compile(cx, own, &rules, list);
     for (uint16_t i = 0; service && i < service->outcomes_count; i++)
         list[out->outcomes_count++] = service->outcomes[i];
@@ -560,8 +555,8 @@ static void effect_read(struct compiler *cx, const struct node *node, enum lang_
         out->effect = effect_default(out, compensation);
 }
 
-void action_compile(struct compiler *cx, const struct node *node, uint16_t index,
-                    bool compensation, struct plan_action *out)
+void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                    struct plan_action *out)
 {
     const struct pair *kind = action_kind_find(node);
     const struct lang_key *key = kind ? lang_key_find(LANG_ACTION, kind->key->text) : NULL;

@@ -49,9 +49,10 @@ static struct diag *PRINTF_LIKE(4, 5)
     va_end(args);
     p->failed = true;
     p->now.kind = TOKEN_END;
-    return cx_error(p->cx, "E201", doc_text_place(p->cx->doc, p->node, p->base + start,
-                                                  p->base + MAX(end, start + 1)),
-                    "%s", message);
+    return cx_error(
+        p->cx, "E201",
+        doc_text_place(p->cx->doc, p->node, p->base + start, p->base + MAX(end, start + 1)), "%s",
+        message);
 }
 
 static void PRINTF_LIKE(5, 6) fail_with_help(struct parser *p, size_t start, size_t end,
@@ -137,8 +138,7 @@ static void string_read(struct parser *p)
 static void number_read(struct parser *p)
 {
     size_t at = p->now.start;
-    while (is_digit(char_at(p, at)) ||
-           (char_at(p, at) == '.' && is_digit(char_at(p, at + 1))))
+    while (is_digit(char_at(p, at)) || (char_at(p, at) == '.' && is_digit(char_at(p, at + 1))))
         at++;
     p->now.end = at;
     p->now.text = (struct str){p->text.ptr + p->now.start, at - p->now.start};
@@ -150,9 +150,8 @@ static void number_read(struct parser *p)
 
 static void operator_read(struct parser *p)
 {
-    static const char *const operators[] = {"==", "!=", "<=", ">=", "&&", "||", "<", ">", "!",
-                                            "+",  "-",  "*",  "?",  ":",  "(",  ")", "[", "]",
-                                            ",",  "."};
+    static const char *const operators[] = {"==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+",
+                                            "-",  "*",  "?",  ":",  "(",  ")",  "[", "]", ",", "."};
     struct str rest = {p->text.ptr + p->now.start, p->text.len - p->now.start};
     for (size_t i = 0; i < ARRAY_LEN(operators); i++)
         if (str_starts(rest, str_z(operators[i]))) {
@@ -162,9 +161,7 @@ static void operator_read(struct parser *p)
         }
     size_t at = p->now.start;
     switch (rest.ptr[0]) {
-    case '=':
-        fail_with_help(p, at, at + 1, "write `==` to compare", "`=` is no operator");
-        break;
+    case '=': fail_with_help(p, at, at + 1, "write `==` to compare", "`=` is no operator"); break;
     case '/':
     case '%':
         fail_with_help(p, at, at + 1, "divide in a service; `x * 0.01` gives a hundredth",
@@ -177,7 +174,9 @@ static void operator_read(struct parser *p)
     case '{':
     case '}':
         fail_with_help(p, at, at + 1,
-                       "write the object as YAML, with a template in each of its values",
+                       rest.len > 1 && rest.ptr[1] == rest.ptr[0]
+                           ? "the expression stands here without brackets: input.total > 100"
+                           : "write the object as YAML, with a template in each of its values",
                        "there are no objects in expressions");
         break;
     case '$':
@@ -418,9 +417,9 @@ static struct expr *unary_parse(struct parser *p)
     if (op == EXPR_NEGATE && expr->args[0]->op == EXPR_LITERAL &&
         expr->args[0]->literal->kind == JSON_NUMBER) {
         expr->op = EXPR_LITERAL;
-        expr->literal = json_number(
-            p->cx->arena,
-            arena_printf(p->cx->arena, "-" STR_FMT, STR_ARG(expr->args[0]->literal->text)));
+        expr->literal =
+            json_number(p->cx->arena, arena_printf(p->cx->arena, "-" STR_FMT,
+                                                   STR_ARG(expr->args[0]->literal->text)));
         expr->args_count = 0;
     }
     return expr;
@@ -433,9 +432,9 @@ struct binary {
 };
 
 static const struct binary binaries[] = {
-    {"||", EXPR_OR, 1}, {"&&", EXPR_AND, 2}, {"==", EXPR_EQ, 3},  {"!=", EXPR_NE, 3},
-    {"<=", EXPR_LE, 3}, {">=", EXPR_GE, 3},  {"<", EXPR_LT, 3},   {">", EXPR_GT, 3},
-    {"in", EXPR_IN, 3}, {"+", EXPR_ADD, 4},  {"-", EXPR_SUB, 4},  {"*", EXPR_MUL, 5},
+    {"||", EXPR_OR, 1}, {"&&", EXPR_AND, 2}, {"==", EXPR_EQ, 3}, {"!=", EXPR_NE, 3},
+    {"<=", EXPR_LE, 3}, {">=", EXPR_GE, 3},  {"<", EXPR_LT, 3},  {">", EXPR_GT, 3},
+    {"in", EXPR_IN, 3}, {"+", EXPR_ADD, 4},  {"-", EXPR_SUB, 4}, {"*", EXPR_MUL, 5},
 };
 
 static const struct binary *at_binary(const struct parser *p)
@@ -486,9 +485,8 @@ static void trailing_report(struct parser *p)
 {
     struct str word = p->now.text;
     size_t start = p->now.start, end = p->now.end;
-    if (p->now.kind == TOKEN_NAME &&
-        (str_eq(word, STR("and")) || str_eq(word, STR("or")) || str_eq(word, STR("not")) ||
-         str_eq(word, STR("is"))))
+    if (p->now.kind == TOKEN_NAME && (str_eq(word, STR("and")) || str_eq(word, STR("or")) ||
+                                      str_eq(word, STR("not")) || str_eq(word, STR("is"))))
         fail_with_help(p, start, end, "write `&&`, `||`, `!` and `==`",
                        "`" STR_FMT "` is no operator", STR_ARG(word));
     else

@@ -19,8 +19,7 @@ static struct diag *report(struct compiler *cx, enum diag_severity severity, con
     size_t len = strlen(message);
     while (len && !str_is_utf8((struct str){message, len})) /* cut inside a character */
         message[--len] = '\0';
-    return diag_add(cx->diags, severity, code, place.line, place.column, place.span, "%s",
-                    message);
+    return diag_add(cx->diags, severity, code, place.line, place.column, place.span, "%s", message);
 }
 
 struct diag *cx_error(struct compiler *cx, const char *code, struct place place, const char *fmt,
@@ -47,6 +46,8 @@ struct diag *node_error(struct compiler *cx, const char *code, const struct node
                         const char *fmt, ...)
 {
     va_list args;
+    if (node->kind == NODE_NONE) /* the loader spoke of it: one mistake, one message */
+        return arena_new(cx->scratch, struct diag);
     va_start(args, fmt);
     struct diag *diag = report(cx, DIAG_ERROR, code, doc_node_place(cx->doc, node), fmt, args);
     va_end(args);
@@ -70,7 +71,8 @@ const char *cx_strdup(struct compiler *cx, struct str text)
 
 /* --- keys --- */
 
-static void unknown_key(struct compiler *cx, const struct node *key, enum lang_group group)
+/* Returns the key that was probably meant, or NULL. */
+static const char *unknown_key(struct compiler *cx, const struct node *key, enum lang_group group)
 {
     const char *names[NAMES_MAX];
     struct diag *diag = node_error(cx, "E101", key, "unknown key `" STR_FMT "` in %s",
@@ -82,6 +84,7 @@ static void unknown_key(struct compiler *cx, const struct node *key, enum lang_g
         diag_help(cx->diags, diag, "%s", help);
     else if (nearest)
         diag_help(cx->diags, diag, "a key with a similar name exists: `%s`", nearest);
+    return help ? NULL : nearest;
 }
 
 static bool starts_with_x(struct str text)
@@ -89,8 +92,18 @@ static bool starts_with_x(struct str text)
     return str_starts(text, STR("x-"));
 }
 
+static bool is_meant(const char *const *meant, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(meant[i], name) == 0)
+            return true;
+    return false;
+}
+
 bool keys_check(struct compiler *cx, const struct node *node, enum lang_group group)
 {
+    const char *meant[16]; /* keys that are there under a wrong name are not missing */
+    size_t meant_count = 0;
     if (!node_is_map(cx, node, lang_group_title(group)))
         return false;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -98,16 +111,20 @@ bool keys_check(struct compiler *cx, const struct node *node, enum lang_group gr
         const struct lang_key *known = lang_key_find(group, key->text);
         if (group == LANG_WORKFLOW && starts_with_x(key->text))
             continue;
-        if (!known)
-            unknown_key(cx, key, group);
-        else if (known->flags & LANG_PLANNED)
+        if (known && known->flags & LANG_PLANNED) {
             node_error(cx, "E105", key,
                        "`%s` is part of the language but not supported by this version",
                        known->name);
+        } else if (!known) {
+            const char *nearest = unknown_key(cx, key, group);
+            if (nearest && meant_count < ARRAY_LEN(meant))
+                meant[meant_count++] = nearest;
+        }
     }
     for (size_t i = 0; i < lang_keys_count; i++)
         if (lang_keys[i].group == group && lang_keys[i].flags & LANG_REQUIRED &&
-            !node_get_pair(node, lang_keys[i].name))
+            !node_get_pair(node, lang_keys[i].name) &&
+            !is_meant(meant, meant_count, lang_keys[i].name))
             node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group),
                        lang_keys[i].name);
     return true;
@@ -138,7 +155,7 @@ bool read_text(struct compiler *cx, const struct node *node, const char *what, s
     if (node->kind != NODE_TEXT && node->kind != NODE_NUMBER)
         return form_error(cx, node, what, "text");
     if (template_hole_find(node->text, 0, &start, &end)) {
-        cx_error(cx, "E128", doc_text_place(cx->doc, node, start, end + 2),
+        cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
                  "%s is fixed: it cannot hold a template", what);
         return false;
     }
@@ -210,8 +227,7 @@ bool read_choice(struct compiler *cx, const struct node *node, enum lang_group g
     size_t count = 0;
     if (node->kind != NODE_TEXT)
         return form_error(cx, node, arena_printf(cx->scratch, "`%s`", key).ptr, "a word");
-    if (lang_choice_has(known->choices,
-                        arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
+    if (lang_choice_has(known->choices, arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
         node_error(cx, "E105", node,
                    "`%s: " STR_FMT "` is part of the language but not supported by this version",
                    key, STR_ARG(word));
@@ -234,8 +250,8 @@ bool read_choice(struct compiler *cx, const struct node *node, enum lang_group g
             found = true;
         }
     if (!found) {
-        struct diag *diag = node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key,
-                                       STR_ARG(word));
+        struct diag *diag =
+            node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key, STR_ARG(word));
         const char *nearest = diag_nearest(word, words, count);
         if (nearest)
             diag_help(cx->diags, diag, "did you mean `%s`?", nearest);

@@ -38,12 +38,9 @@ static const struct {
     const char *name;
     unsigned bits;
 } types[] = {
-    {"null", SCHEMA_NULL},
-    {"boolean", SCHEMA_BOOLEAN},
-    {"integer", SCHEMA_INTEGER},
-    {"number", SCHEMA_NUMBER | SCHEMA_INTEGER},
-    {"string", SCHEMA_STRING},
-    {"array", SCHEMA_ARRAY},
+    {"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
+    {"integer", SCHEMA_INTEGER}, {"number", SCHEMA_NUMBER | SCHEMA_INTEGER},
+    {"string", SCHEMA_STRING},   {"array", SCHEMA_ARRAY},
     {"object", SCHEMA_OBJECT},
 };
 
@@ -52,7 +49,7 @@ static unsigned type_read(struct schema_compiler *sc, const struct node *node)
     const char *names[ARRAY_LEN(types)];
     struct diag *diag;
     if (node->kind == NODE_NULL) {
-        diag = node_error(sc->cx, "E124", node, "`type` must be a word, not null");
+        diag = node_error(sc->cx, "E123", node, "`type` must be a word, not null");
         diag_help(sc->cx->diags, diag, "quote it: \"null\"");
         return 0;
     }
@@ -61,7 +58,7 @@ static unsigned type_read(struct schema_compiler *sc, const struct node *node)
         if (node->kind == NODE_TEXT && str_eq_z(node->text, types[i].name))
             return types[i].bits;
     }
-    diag = node_error(sc->cx, "E124", node, "`" STR_FMT "` is no type of JSON Schema",
+    diag = node_error(sc->cx, "E123", node, "`" STR_FMT "` is no type of JSON Schema",
                       STR_ARG(node->text));
     const char *nearest = diag_nearest(node->text, names, ARRAY_LEN(names));
     if (nearest)
@@ -96,7 +93,7 @@ static void keyword_enum(struct schema_compiler *sc, struct schema *schema,
 {
     (void)name;
     if (value->kind != NODE_LIST || !value->count)
-        node_error(sc->cx, "E124", value, "`enum` must be a list of at least one value");
+        node_error(sc->cx, "E123", value, "`enum` must be a list of at least one value");
     else
         schema->enumeration = node_json(value, sc->cx->arena);
 }
@@ -121,17 +118,15 @@ static void keyword_required(struct schema_compiler *sc, struct schema *schema,
 {
     (void)name;
     if (value->kind != NODE_LIST) {
-        struct diag *diag =
-            node_error(sc->cx, "E124", value, "`required` must be a list of names");
+        struct diag *diag = node_error(sc->cx, "E123", value, "`required` must be a list of names");
         if (value->kind == NODE_BOOL)
-            diag_help(sc->cx->diags, diag,
-                      "it stands beside `properties`: required: [name, ...]");
+            diag_help(sc->cx->diags, diag, "it stands beside `properties`: required: [name, ...]");
         return;
     }
     schema->required = arena_array(sc->cx->arena, struct str, value->count);
     for (uint32_t i = 0; i < value->count; i++) {
         if (value->items[i]->kind != NODE_TEXT)
-            node_error(sc->cx, "E124", value->items[i], "`required` holds names of properties");
+            node_error(sc->cx, "E123", value->items[i], "`required` holds names of properties");
         else
             schema->required[schema->required_count++] =
                 arena_str(sc->cx->arena, value->items[i]->text);
@@ -189,13 +184,13 @@ static void keyword_pattern(struct schema_compiler *sc, struct schema *schema,
     size_t at;
     (void)name;
     if (value->kind != NODE_TEXT) {
-        node_error(sc->cx, "E124", value, "`pattern` must be text");
+        node_error(sc->cx, "E123", value, "`pattern` must be text");
         return;
     }
     schema->pattern_text = arena_str(sc->cx->arena, value->text);
     schema->pattern = pattern_compile(schema->pattern_text, sc->cx->arena, &error, &at);
     if (!schema->pattern)
-        cx_error(sc->cx, "E125", doc_text_place(sc->cx->doc, value, at, at + 1),
+        cx_error(sc->cx, "E124", doc_text_place(sc->cx->doc, value, at, at + 1),
                  "the pattern cannot be used: %s", error);
 }
 
@@ -203,7 +198,7 @@ static void keyword_bound(struct schema_compiler *sc, struct schema *schema,
                           const struct node *value, const char *name)
 {
     if (value->kind != NODE_NUMBER) {
-        node_error(sc->cx, "E124", value, "`%s` must be a number", name);
+        node_error(sc->cx, "E123", value, "`%s` must be a number", name);
         return;
     }
     struct str number = arena_str(sc->cx->arena, value->text);
@@ -224,7 +219,7 @@ static void keyword_list(struct schema_compiler *sc, struct schema *schema,
                                : strcmp(name, "oneOf") == 0 ? &schema->one_of
                                                             : &schema->all_of;
     if (value->kind != NODE_LIST || !value->count) {
-        node_error(sc->cx, "E124", value, "`%s` must be a list of at least one schema", name);
+        node_error(sc->cx, "E123", value, "`%s` must be a list of at least one schema", name);
         return;
     }
     list->list =
@@ -234,16 +229,15 @@ static void keyword_list(struct schema_compiler *sc, struct schema *schema,
     list->count = value->count;
 }
 
-static void keyword_ref(struct schema_compiler *sc, struct schema *schema,
-                        const struct node *value, const char *name)
+static void keyword_ref(struct schema_compiler *sc, struct schema *schema, const struct node *value,
+                        const char *name)
 {
     (void)name;
     if (value->kind != NODE_TEXT || !value->text.len || value->text.ptr[0] != '#') {
-        struct diag *diag =
-            node_error(sc->cx, "E126", value, "`$ref` must point into this schema");
+        struct diag *diag = node_error(sc->cx, "E125", value, "`$ref` must point into this schema");
         diag_help(sc->cx->diags, diag, "write \"#/$defs/NAME\"");
     } else if (sc->references_count == REFS_MAX) {
-        node_error(sc->cx, "E126", value, "the schema has more than %d references", REFS_MAX);
+        node_error(sc->cx, "E125", value, "the schema has more than %d references", REFS_MAX);
     } else {
         sc->references[sc->references_count++] = (struct reference){value, schema};
     }
@@ -311,7 +305,7 @@ static void extension_compile(struct schema_compiler *sc, struct schema *schema,
     if (pair->value->kind == NODE_TEXT && str_eq(pair->value->text, STR("amount")))
         schema->normalize_amount = true;
     else
-        node_error(sc->cx, "E124", pair->value, "`x-normalize` can only be `amount`");
+        node_error(sc->cx, "E123", pair->value, "`x-normalize` can only be `amount`");
 }
 
 static void keyword_unknown(struct schema_compiler *sc, const struct node *key)
@@ -320,7 +314,7 @@ static void keyword_unknown(struct schema_compiler *sc, const struct node *key)
     for (size_t i = 0; i < ARRAY_LEN(keywords); i++)
         names[i] = keywords[i].name;
     struct diag *diag =
-        node_error(sc->cx, "E123", key, "`" STR_FMT "` is no keyword of the schemas used here",
+        node_error(sc->cx, "E122", key, "`" STR_FMT "` is no keyword of the schemas used here",
                    STR_ARG(key->text));
     const char *nearest = diag_nearest(key->text, names, ARRAY_LEN(names));
     if (nearest)
@@ -345,8 +339,7 @@ static void keyword_compile(struct schema_compiler *sc, struct schema *schema,
     keyword_unknown(sc, pair->key);
 }
 
-static void compiled_add(struct schema_compiler *sc, const struct node *node,
-                         struct schema *schema)
+static void compiled_add(struct schema_compiler *sc, const struct node *node, struct schema *schema)
 {
     if (sc->compiled_count == sc->compiled_capacity) {
         uint32_t capacity = sc->compiled_capacity ? sc->compiled_capacity * 2 : 64;
@@ -383,7 +376,8 @@ static struct str pointer_part(struct schema_compiler *sc, struct str text, size
     size_t len = 0;
     for (; *at < text.len && text.ptr[*at] != '/'; ++*at) {
         char c = text.ptr[*at];
-        if (c == '~' && *at + 1 < text.len && (text.ptr[*at + 1] == '0' || text.ptr[*at + 1] == '1'))
+        if (c == '~' && *at + 1 < text.len &&
+            (text.ptr[*at + 1] == '0' || text.ptr[*at + 1] == '1'))
             c = text.ptr[++*at] == '0' ? '~' : '/';
         part[len++] = c;
     }
@@ -473,14 +467,14 @@ static void references_resolve(struct schema_compiler *sc)
         struct reference *reference = &sc->references[i];
         reference->schema->ref = reference_find(sc, reference->node->text);
         if (!reference->schema->ref)
-            node_error(sc->cx, "E126", reference->node, "`$ref` points to nothing: `" STR_FMT "`",
+            node_error(sc->cx, "E125", reference->node, "`$ref` points to nothing: `" STR_FMT "`",
                        STR_ARG(reference->node->text));
     }
     bool ends = true;
     for (uint32_t i = 0; i < sc->compiled_count; i++)
         ends = kinds_fill(sc->compiled[i].schema) && ends;
     if (!ends)
-        node_error(sc->cx, "E126", sc->root, "a `$ref` of this schema leads back to itself");
+        node_error(sc->cx, "E125", sc->root, "a `$ref` of this schema leads back to itself");
 }
 
 const struct schema *schema_compile(struct compiler *cx, const struct node *node)
@@ -490,6 +484,6 @@ const struct schema *schema_compile(struct compiler *cx, const struct node *node
     struct schema *schema = compile(&sc, node);
     references_resolve(&sc);
     if (schema->types && !(schema->types & SCHEMA_OBJECT))
-        node_error(cx, "E124", node, "the input of a workflow is an object: `type: object`");
+        node_error(cx, "E123", node, "the input of a workflow is an object: `type: object`");
     return schema;
 }

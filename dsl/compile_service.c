@@ -4,8 +4,8 @@
  */
 #include "dsl/compiler.h"
 
-#include <stdlib.h>
-
+#include "dsl/services.h"
+#include "engine/base/ascii.h"
 #include "engine/base/decimal.h"
 
 #define SERVICES_MAX 500
@@ -27,8 +27,7 @@ static bool is_token(struct str name)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              (c && strchr("!#$%&'*+-.^_`|~", c))))
+        if (!ascii_is_alpha(c) && !ascii_is_digit(c) && !(c && strchr("!#$%&'*+-.^_`|~", c)))
             return false;
     }
     return name.len > 0 && name.len <= 256;
@@ -38,7 +37,7 @@ static bool equal_ignoring_case(struct str text, const char *word)
 {
     size_t i;
     for (i = 0; i < text.len && word[i]; i++)
-        if ((text.ptr[i] | 32) != (word[i] | 32))
+        if (ascii_lower(text.ptr[i]) != ascii_lower(word[i]))
             return false;
     return i == text.len && !word[i];
 }
@@ -47,8 +46,8 @@ static bool equal_ignoring_case(struct str text, const char *word)
 static bool is_reserved(struct str name)
 {
     static const char *const reserved[] = {
-        "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer",
-        "upgrade", "keep-alive", "traceparent", "tracestate"};
+        "host",    "content-length", "transfer-encoding", "connection",  "expect",    "te",
+        "trailer", "upgrade",        "keep-alive",        "traceparent", "tracestate"};
     for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
         if (equal_ignoring_case(name, reserved[i]))
             return true;
@@ -64,8 +63,8 @@ static void duplicate_header_check(struct compiler *cx, const struct node *node,
             !equal_ignoring_case(key->text, arena_str(cx->scratch, other->text).ptr))
             continue;
         struct place place = doc_node_place(cx->doc, other);
-        struct diag *diag = node_error(cx, "E003", key, "duplicate header `" STR_FMT "`",
-                                       STR_ARG(key->text));
+        struct diag *diag =
+            node_error(cx, "E003", key, "duplicate header `" STR_FMT "`", STR_ARG(key->text));
         diag->other_line = place.line;
         diag->other_column = place.column;
     }
@@ -81,14 +80,25 @@ void headers_check(struct compiler *cx, const struct node *node)
             node_error(cx, "E115", key, "`" STR_FMT "` cannot be the name of a header",
                        STR_ARG(key->text));
         } else if (equal_ignoring_case(key->text, "idempotency-key")) {
-            diag = node_error(cx, "E121", key, "the engine sets `Idempotency-Key`, from durable "
-                                               "state");
+            diag = node_error(cx, "E121", key,
+                              "the engine sets `Idempotency-Key`, from durable "
+                              "state");
             diag_help(cx->diags, diag, "say with `idempotency` how the service takes the key");
         } else if (is_reserved(key->text)) {
-            node_error(cx, "E121", key, "the engine sets `" STR_FMT "` itself",
-                       STR_ARG(key->text));
+            node_error(cx, "E121", key, "the engine sets `" STR_FMT "` itself", STR_ARG(key->text));
         }
     }
+}
+
+static void literal_secret_warn(struct compiler *cx, const struct node *node,
+                                const struct template *value)
+{
+    if (value->kind != TEMPLATE_LITERAL)
+        return;
+    struct diag *diag = node_warning(cx, "W206", node, "a secret would be stored with the file");
+    diag_help(cx->diags, diag,
+              "write `${{ secrets.NAME }}`, and the value into the daemon's "
+              "configuration");
 }
 
 uint16_t named_compile(struct compiler *cx, const struct node *node, const char *what,
@@ -102,9 +112,11 @@ uint16_t named_compile(struct compiler *cx, const struct node *node, const char 
         const struct node *key = node->pairs[i].key;
         size_t start, end;
         if (template_hole_find(key->text, 0, &start, &end))
-            node_error(cx, "E127", key, "a key cannot hold a template");
+            node_error(cx, "E126", key, "a key cannot hold a template");
         named[i].name = cx_strdup(cx, key->text);
         named[i].value = text_template_compile(cx, node->pairs[i].value, rules);
+        if (rules->roots & ROOT_SECRETS && equal_ignoring_case(key->text, "authorization"))
+            literal_secret_warn(cx, node->pairs[i].value, named[i].value);
     }
     *out = named;
     return (uint16_t)node->count;
@@ -157,8 +169,7 @@ static void key_place_compile(struct compiler *cx, const struct node *node,
         node_error(cx, "E102", node, "`idempotency` needs one of `header`, `query`, `body`");
 }
 
-void idempotency_compile(struct compiler *cx, const struct node *node,
-                         struct plan_idempotency *out)
+void idempotency_compile(struct compiler *cx, const struct node *node, struct plan_idempotency *out)
 {
     const struct node *part;
     int format;
@@ -312,8 +323,7 @@ static void url_compile(struct compiler *cx, const struct node *node, struct pla
     service->url = cx_strdup(cx, url);
 }
 
-static void auth_compile(struct compiler *cx, const struct node *node,
-                         struct plan_service *service)
+static void auth_compile(struct compiler *cx, const struct node *node, struct plan_service *service)
 {
     const struct expr_rules rules = {
         .where = "`auth`",
@@ -332,6 +342,7 @@ static void auth_compile(struct compiler *cx, const struct node *node,
     if (bearer) {
         service->auth = AUTH_BEARER;
         service->auth_secret = text_template_compile(cx, bearer, &rules);
+        literal_secret_warn(cx, bearer, service->auth_secret);
     }
     if (!basic || !keys_check(cx, basic, LANG_BASIC))
         return;
@@ -342,6 +353,7 @@ static void auth_compile(struct compiler *cx, const struct node *node,
     service->auth = AUTH_BASIC;
     service->auth_user = text_template_compile(cx, user, &rules);
     service->auth_secret = text_template_compile(cx, password, &rules);
+    literal_secret_warn(cx, password, service->auth_secret);
 }
 
 static const struct shape *service_response(const struct plan_service *service)
@@ -366,8 +378,7 @@ static void service_compile(struct compiler *cx, const struct node *node,
     url_compile(cx, node_get(node, "url"), service);
     if ((part = node_get(node, "headers"))) {
         headers_check(cx, part);
-        service->headers_count =
-            named_compile(cx, part, "`headers`", &rules, &service->headers);
+        service->headers_count = named_compile(cx, part, "`headers`", &rules, &service->headers);
     }
     auth_compile(cx, node_get(node, "auth"), service);
     if ((part = node_get(node, "idempotency")))
@@ -383,30 +394,6 @@ static void service_compile(struct compiler *cx, const struct node *node,
         arena_array(cx->arena, struct plan_outcome_rule, outcomes->count);
     service->outcomes_count = outcomes_compile(cx, outcomes, &rules, list);
     service->outcomes = list;
-}
-
-/* What the daemon's configuration says of a service wins over the file. */
-static void service_override(struct plan_service *service, const struct plan_service *by)
-{
-    if (by->url)
-        service->url = by->url;
-    if (by->timeout_us)
-        service->timeout_us = by->timeout_us;
-    if (by->idempotency.place != KEY_PLACE_NONE)
-        service->idempotency = by->idempotency;
-    if (by->headers_count) {
-        service->headers = by->headers;
-        service->headers_count = by->headers_count;
-    }
-    if (by->auth != AUTH_NONE) {
-        service->auth = by->auth;
-        service->auth_user = by->auth_user;
-        service->auth_secret = by->auth_secret;
-    }
-    if (by->outcomes_count) {
-        service->outcomes = by->outcomes;
-        service->outcomes_count = by->outcomes_count;
-    }
 }
 
 static void names_check(struct compiler *cx, const struct node *node)
@@ -433,8 +420,8 @@ void services_compile(struct compiler *cx, const struct node *node)
     }
     count = in_file + (options ? options->services_count : 0);
     cx->services = arena_array(cx->arena, struct plan_service, count);
-    cx->service_nodes = (const struct node **)arena_alloc_array(cx->scratch, count,
-                                                                sizeof(*cx->service_nodes));
+    cx->service_nodes =
+        (const struct node **)arena_alloc_array(cx->scratch, count, sizeof(*cx->service_nodes));
     for (uint32_t i = 0; i < in_file; i++) {
         cx->services[i].name = cx_strdup(cx, node->pairs[i].key->text);
         cx->service_nodes[i] = node->pairs[i].value;
@@ -449,7 +436,7 @@ void services_compile(struct compiler *cx, const struct node *node)
         if (at == in_file)
             at = cx->plan->services_count++;
         cx->services[at].name = cx_strdup(cx, str_z(by->name));
-        service_override(&cx->services[at], by);
+        service_override(cx->arena, &cx->services[at], by);
     }
     cx->plan->services = cx->services;
 }
@@ -462,8 +449,7 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
             return i;
     struct diag *diag = cx_error(cx, "E116", doc_text_place(cx->doc, node, from, from + name.len),
                                  "unknown service `" STR_FMT "`", STR_ARG(name));
-    const char **names =
-        (const char **)arena_alloc_array(cx->scratch, count, sizeof(*names));
+    const char **names = (const char **)arena_alloc_array(cx->scratch, count, sizeof(*names));
     for (uint16_t i = 0; i < count; i++)
         names[i] = cx->services[i].name;
     const char *nearest = diag_nearest(name, names, count);
@@ -472,4 +458,19 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
     else
         diag_help(cx->diags, diag, "name it under `services`, or in the daemon's configuration");
     return PLAN_SERVICE_NONE;
+}
+
+bool dsl_services_compile(struct doc *doc, const struct node *node, struct arena *arena,
+                          struct diags *diags, const struct plan_service **out, uint16_t *count)
+{
+    struct plan plan = {0};
+    struct arena scratch = {0};
+    struct compiler cx = {
+        .doc = doc, .diags = diags, .plan = &plan, .arena = arena, .scratch = &scratch};
+    uint32_t errors = diags->errors;
+    services_compile(&cx, node);
+    *out = plan.services;
+    *count = plan.services_count;
+    arena_free(&scratch);
+    return diags->errors == errors;
 }

@@ -83,10 +83,10 @@ static struct str foreign_name(struct str text, size_t at, const char *open, con
     size_t start = at + strlen(open), stop;
     while (start < text.len && text.ptr[start] == ' ')
         start++;
-    for (stop = start; stop < text.len && (text.ptr[stop] == '_' || text.ptr[stop] == '.' ||
-                                           (text.ptr[stop] >= '0' && text.ptr[stop] <= '9') ||
-                                           ((text.ptr[stop] | 32) >= 'a' &&
-                                            (text.ptr[stop] | 32) <= 'z'));
+    for (stop = start;
+         stop < text.len && (text.ptr[stop] == '_' || text.ptr[stop] == '.' ||
+                             (text.ptr[stop] >= '0' && text.ptr[stop] <= '9') ||
+                             ((text.ptr[stop] | 32) >= 'a' && (text.ptr[stop] | 32) <= 'z'));
          stop++)
         continue;
     *end = stop;
@@ -101,8 +101,8 @@ static struct str foreign_name(struct str text, size_t at, const char *open, con
 
 static bool is_ours(struct str name)
 {
-    static const char *const starts[] = {"input.", "steps.", "run.", "env.", "secrets.",
-                                         "item.",  "response."};
+    static const char *const starts[] = {"input.",   "steps.", "run.",     "env.",
+                                         "secrets.", "item.",  "response."};
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
         if (str_starts(name, str_z(starts[i])))
             return true;
@@ -128,7 +128,7 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
             struct place place = doc_text_place(cx->doc, node, at, end);
             struct diag *diag;
             if (is_ours(name))
-                diag = cx_error(cx, "E219", place, "`%.*s` is plain text, not a template",
+                diag = cx_error(cx, "E216", place, "`%.*s` is plain text, not a template",
                                 (int)MIN(end - at, (size_t)60), text.ptr + at);
             else
                 diag = cx_warning(cx, "W202", place, "`%.*s` is sent as it is: it is no template",
@@ -152,7 +152,7 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
     unsigned kinds = expr_check(cx, expr, node, from, rules);
     struct place place = doc_text_place(cx->doc, node, from + expr->start, from + expr->end);
     if (kinds & KIND_OMIT && (!alone || !rules->omit)) {
-        struct diag *diag = cx_error(cx, "E215", place, "`omit` cannot leave out %s",
+        struct diag *diag = cx_error(cx, "E214", place, "`omit` cannot leave out %s",
                                      alone ? rules->where : "a part of a text");
         diag_help(cx->diags, diag,
                   "it leaves out a whole field: `note: ${{ default(input.note, omit) }}`");
@@ -173,8 +173,9 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
     size_t at = from, start, end;
     while (hole_start_find(text, at, &start)) {
         if (!hole_end_find(text, start + 3, &end)) {
-            struct diag *diag = cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
-                                         "this template is not closed");
+            struct diag *diag =
+                cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
+                         "this template is not closed");
             diag_help(cx->diags, diag,
                       "write `}}` after the expression, or `$${{` for the text itself");
             break;
@@ -185,8 +186,7 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
             break;
         }
         foreign_report(cx, node, at, start);
-        parts[count].text =
-            literal_text(cx, (struct str){text.ptr + at, start - at});
+        parts[count].text = literal_text(cx, (struct str){text.ptr + at, start - at});
         parts[count++].expr = hole_compile(cx, node, start + 3, end, rules, false);
         at = end + 2;
     }
@@ -231,7 +231,7 @@ static void key_check(struct compiler *cx, const struct node *key)
 {
     size_t start;
     if (hole_start_find(key->text, 0, &start))
-        node_error(cx, "E127", key, "a key cannot hold a template: the shape of a value is fixed");
+        node_error(cx, "E126", key, "a key cannot hold a template: the shape of a value is fixed");
 }
 
 static const struct template *map_compile(struct compiler *cx, const struct node *node,
@@ -268,8 +268,7 @@ const struct template *text_template_compile(struct compiler *cx, const struct n
                                              const struct expr_rules *rules)
 {
     if (node->kind == NODE_LIST || node->kind == NODE_MAP || node->kind == NODE_NULL) {
-        node_error(cx, "E103", node, "%s must be text, not %s", rules->where,
-                   node_kind_name(node));
+        node_error(cx, "E103", node, "%s must be text, not %s", rules->where, node_kind_name(node));
         return literal_template(cx, json_string(cx->arena, STR("")));
     }
     return scalar_compile(cx, node, rules);
@@ -296,8 +295,8 @@ const struct expr *condition_compile(struct compiler *cx, const struct node *nod
         start = 0, end = node->text.len;
     size_t hole;
     if (hole_start_find((struct str){node->text.ptr, end}, start, &hole)) {
-        struct diag *diag = node_error(cx, "E201", node, "%s is one expression, not a text",
-                                       rules->where);
+        struct diag *diag =
+            node_error(cx, "E201", node, "%s is one expression, not a text", rules->where);
         diag_help(cx->diags, diag, "write it bare: input.total > 100 && input.country == 'DE'");
         return NULL;
     }

@@ -48,7 +48,7 @@ struct expr_rules {
     enum visible_steps steps;
     const struct shape *response; /* NULL: any */
     bool omit;                    /* the whole value may be left out */
-    bool guarded;                 /* the step has an `if` of its own: it may know what was skipped */
+    bool guarded; /* the step has an `if` of its own: it may know what was skipped */
 };
 
 /* What is known of a step besides its plan, in file order. */
@@ -56,6 +56,7 @@ struct step_source {
     const struct node *node; /* the step's map */
     const struct node *id;
     uint64_t *after;    /* bit i: the step runs after step i */
+    bool broken;        /* a key is wrong: what is missing may be there under that name */
     bool may_be_absent; /* it has an `if`, or a failure is no hindrance: it may have no output */
     /* Where its compensation reads steps.SELF.output, if it does. */
     bool uses_own_output;
@@ -151,6 +152,9 @@ extern const struct shape response_of_http[], response_of_sql[], response_of_exe
 
 const struct schema *schema_compile(struct compiler *cx, const struct node *node);
 void services_compile(struct compiler *cx, const struct node *node);
+/* What is set in `by` replaces what `service` says; all of it is copied into `arena`. */
+void service_override(struct arena *arena, struct plan_service *service,
+                      const struct plan_service *by);
 void idempotency_compile(struct compiler *cx, const struct node *node,
                          struct plan_idempotency *out);
 uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
@@ -162,8 +166,8 @@ void retry_compile(struct compiler *cx, const struct node *node, struct plan_ret
 /* The service index of SERVICE in an address or `service:`; PLAN_SERVICE_NONE: diagnosed. */
 uint16_t service_find(struct compiler *cx, const struct node *node, struct str name, size_t from);
 /* `action` or `compensate` (with `compensation`) of step `index`: everything but retry. */
-void action_compile(struct compiler *cx, const struct node *node, uint16_t index,
-                    bool compensation, struct plan_action *out);
+void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                    struct plan_action *out);
 /* The one action key of the map, or NULL. */
 const struct pair *action_kind_find(const struct node *node);
 

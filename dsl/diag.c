@@ -250,18 +250,16 @@ const struct json *diags_json(const struct diags *diags, struct arena *arena)
         json_object_add_z(item, "line", json_int(arena, diag->line));
         json_object_add_z(item, "column", json_int(arena, diag->column));
         json_object_add_z(item, "span", json_int(arena, diag->span));
-        json_object_add_z(
-            item, "severity",
-            json_string_z(arena, diag->severity == DIAG_ERROR ? "error" : "warning"));
+        json_object_add_z(item, "severity",
+                          json_string_z(arena, diag->severity == DIAG_ERROR ? "error" : "warning"));
         json_object_add_z(item, "code", json_string(arena, arena_str(arena, str_z(diag->code))));
         json_object_add_z(item, "message", json_string(arena, arena_str(arena, diag->message)));
         json_object_add_z(item, "help",
                           diag->help.ptr ? json_string(arena, arena_str(arena, diag->help))
                                          : &json_null);
         json_object_add_z(item, "other",
-                          diag->other_line
-                              ? place_json(arena, diag->other_line, diag->other_column)
-                              : &json_null);
+                          diag->other_line ? place_json(arena, diag->other_line, diag->other_column)
+                                           : &json_null);
         json_list_add(list, item);
     }
     return list;

@@ -136,13 +136,12 @@ static void syntax_error(struct loader *l)
         diag_add(l->diags, DIAG_ERROR, "E002", place.line, place.column, place.span,
                  "the YAML cannot be read: %s%s%s", parser->context ? parser->context : "",
                  parser->context ? ", " : "", parser->problem ? parser->problem : "");
-    context = place;
-    if (parser->context) {
-        context = mark_place(l->doc, &parser->context_mark);
-        if (context.line != place.line) {
-            diag->other_line = context.line;
-            diag->other_column = context.column;
-        }
+    context = parser->context ? mark_place(l->doc, &parser->context_mark) : place;
+    if (byte_of(l->doc, &parser->problem_mark) >= l->doc->source.len) {
+        /* Something is not closed: where it opens says more than the end of the file. */
+        diag->line = context.line;
+        diag->column = context.column;
+        place = context;
     }
     uint32_t first = MAX(MIN(context.line, place.line), place.line > 3 ? place.line - 3 : 1);
     for (uint32_t line = place.line; line >= first; line--) {
@@ -189,10 +188,11 @@ static bool nodes_count(struct loader *l, uint32_t weight, uint32_t height)
     return true;
 }
 
-static void tag_error(struct loader *l, const char *tag)
+/* True if there is a tag: it is diagnosed. */
+static bool tag_error(struct loader *l, const char *tag)
 {
     if (!tag)
-        return;
+        return false;
     struct place place = mark_place(l->doc, &l->event.start_mark);
     place.span = (uint32_t)MIN(strlen(tag), (size_t)60);
     struct diag *diag = diag_add(l->diags, DIAG_ERROR, "E004", place.line, place.column, place.span,
@@ -203,6 +203,7 @@ static void tag_error(struct loader *l, const char *tag)
                   tag + 1);
     else
         diag_help(l->diags, diag, "remove the tag; quote the value if it has to be text");
+    return true;
 }
 
 static struct anchor *anchor_open(struct loader *l, const yaml_char_t *name)
@@ -224,7 +225,7 @@ static const struct node *alias_load(struct loader *l)
 {
     const char *name = (const char *)l->event.data.alias.anchor;
     struct place place = mark_place(l->doc, &l->event.start_mark);
-    static const struct node nothing = {.kind = NODE_NULL, .weight = 1, .text = {"", 0}};
+    static const struct node nothing = {.kind = NODE_NONE, .weight = 1, .text = {"", 0}};
     place.span = (uint32_t)strlen(name) + 1;
     for (uint32_t i = l->anchors_count; i-- > 0;) {
         struct anchor *anchor = &l->anchors[i];
@@ -274,8 +275,8 @@ static const struct node *scalar_load(struct loader *l)
     if (!nodes_count(l, 1, 0))
         return NULL;
     struct anchor *anchor = anchor_open(l, l->event.data.scalar.anchor);
-    tag_error(l, (const char *)l->event.data.scalar.tag);
-    struct node *node = node_new(l, NODE_TEXT);
+    bool tagged = tag_error(l, (const char *)l->event.data.scalar.tag);
+    struct node *node = node_new(l, tagged ? NODE_NONE : NODE_TEXT);
     node->end = byte_of(l->doc, &l->event.end_mark);
     node->style = styles[l->event.data.scalar.style];
     node->text = arena_str(&l->doc->arena, (struct str){(const char *)l->event.data.scalar.value,
@@ -409,7 +410,7 @@ static void version_check(struct loader *l)
     const yaml_version_directive_t *version = l->event.data.document_start.version_directive;
     if (!version || (version->major == 1 && version->minor == 2))
         return;
-    diag_add(l->diags, DIAG_ERROR, "E016", 1, 1, 1,
+    diag_add(l->diags, DIAG_ERROR, "E014", 1, 1, 1,
              "the file declares YAML %d.%d, but workflows are read by the rules of YAML 1.2",
              version->major, version->minor);
 }
@@ -549,7 +550,7 @@ const struct json *node_json(const struct node *node, struct arena *arena)
 const char *node_kind_name(const struct node *node)
 {
     switch (node->kind) {
-    case NODE_NONE:
+    case NODE_NONE: return "a wrong value";
     case NODE_NULL: return node->text.len ? "null" : "nothing";
     case NODE_BOOL: return "a boolean";
     case NODE_NUMBER: return "a number";

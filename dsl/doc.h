@@ -18,7 +18,7 @@
 #define DOC_ANCHORS_MAX 1000
 
 enum node_kind {
-    NODE_NONE,
+    NODE_NONE, /* a value that was diagnosed already */
     NODE_NULL,
     NODE_BOOL,
     NODE_NUMBER,
@@ -58,8 +58,8 @@ struct doc {
     const struct node *root;
     uint32_t *lines; /* byte offset of each line's start */
     uint32_t lines_count;
-    uint32_t *samples;      /* byte offset of every 256th code point; NULL if all is ASCII */
-    struct node **scalars;  /* in source order, for the comment trap */
+    uint32_t *samples;     /* byte offset of every 256th code point; NULL if all is ASCII */
+    struct node **scalars; /* in source order, for the comment trap */
     uint32_t scalars_count, scalars_capacity;
 };
 

@@ -16,8 +16,8 @@ static bool is_one_of(struct str text, const char *const *words, size_t count)
             return true;
     return false;
 }
-#define IS_ONE_OF(text, ...)                                            \
-    is_one_of((text), (const char *const[]){__VA_ARGS__},               \
+#define IS_ONE_OF(text, ...)                              \
+    is_one_of((text), (const char *const[]){__VA_ARGS__}, \
               ARRAY_LEN(((const char *const[]){__VA_ARGS__})))
 
 /* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?, 0o7 and 0x1F: YAML 1.2's core schema */
@@ -195,21 +195,34 @@ static bool is_cut_call(const struct node *node)
 static void cut_call_report(const struct doc *doc, struct diags *diags, const struct node *node)
 {
     struct place place = doc_node_place(doc, node);
-    struct diag *diag = diag_add(diags, DIAG_ERROR, "E015", place.line, place.column, place.span,
-                                 "the comma after `" STR_FMT "` ends this value",
-                                 STR_ARG(node->text));
+    struct diag *diag =
+        diag_add(diags, DIAG_ERROR, "E013", place.line, place.column, place.span,
+                 "the comma after `" STR_FMT "` ends this value", STR_ARG(node->text));
     diag_help(diags, diag, "inside { } and [ ], quote an expression that has a comma");
+    ((struct node *)node)->kind = NODE_NONE; /* the loader owns it still */
 }
 
-void map_check(const struct doc *doc, struct diags *diags, const struct node *map)
+/* What the comma cut off looks like a key without a value. */
+static void cut_rest_remove(struct node *map, uint32_t i)
+{
+    const struct node *value = map->pairs[i].value;
+    if (value->kind != NODE_NULL || value->text.len)
+        return;
+    memmove(map->pairs + i, map->pairs + i + 1, (map->count - i - 1) * sizeof(*map->pairs));
+    map->count--;
+}
+
+void map_check(const struct doc *doc, struct diags *diags, struct node *map)
 {
     duplicates_check(doc, diags, map);
     for (uint32_t i = 0; map->flow && i + 1 < map->count; i++)
-        if (is_cut_call(map->pairs[i].value))
+        if (is_cut_call(map->pairs[i].value)) {
             cut_call_report(doc, diags, map->pairs[i].value);
+            cut_rest_remove(map, i + 1);
+        }
 }
 
-void list_check(const struct doc *doc, struct diags *diags, const struct node *list)
+void list_check(const struct doc *doc, struct diags *diags, struct node *list)
 {
     for (uint32_t i = 0; list->flow && i + 1 < list->count; i++)
         if (is_cut_call(list->items[i]))

@@ -11,8 +11,8 @@ void scalar_resolve_value(const struct doc *doc, struct diags *diags, const stru
 /* False (and diagnosed) if the key cannot be one. */
 bool scalar_check_key(const struct doc *doc, struct diags *diags, const struct node *key);
 /* Duplicate keys, and values that a comma cut in two. */
-void map_check(const struct doc *doc, struct diags *diags, const struct node *map);
-void list_check(const struct doc *doc, struct diags *diags, const struct node *list);
+void map_check(const struct doc *doc, struct diags *diags, struct node *map);
+void list_check(const struct doc *doc, struct diags *diags, struct node *list);
 /* Templates that `#` turned into a comment. Sorts nothing: needs `scalars` in source order. */
 void comments_check(const struct doc *doc, struct diags *diags);
 /* What may be meant by a line that is no YAML, or NULL. */

@@ -139,12 +139,11 @@ struct str expr_path(const struct expr *expr, struct arena *arena)
 
 const char *value_kind_name(struct value value)
 {
-    switch (value.kind) {
-    case VALUE_TIME: return "time";
-    case VALUE_DURATION: return "duration";
-    case VALUE_JSON: break;
-    }
-    return value.json->kind == JSON_NONE ? "omit" : json_kind_name(value.json->kind);
+    static const char *const names[] = {"omit", "null",   "a boolean", "a number",
+                                        "text", "a list", "an object"};
+    if (value.kind != VALUE_JSON)
+        return value.kind == VALUE_TIME ? "a time" : "a duration";
+    return names[value.json->kind];
 }
 
 static int missing(struct evaluation *e, const struct expr *expr)
@@ -213,16 +212,10 @@ static int eval_step(struct evaluation *e, const struct expr *expr, struct value
 }
 
 int eval_kind_error(struct evaluation *e, const struct expr *expr, struct value value,
-                      const char *wanted)
+                    const char *wanted)
 {
-    const char *name = value_kind_name(value);
-    bool bare = strcmp(name, "null") == 0 || strcmp(name, "omit") == 0;
-    return err_set(e->err, ERR_INVALID, "\"" STR_FMT "\" is %s%s, not %s",
-                   STR_ARG(expr_path(expr, e->arena)),
-                   bare                          ? ""
-                   : strcmp(name, "object") == 0 ? "an "
-                                                 : "a ",
-                   name, wanted);
+    return err_set(e->err, ERR_INVALID, "\"" STR_FMT "\" is %s, not %s",
+                   STR_ARG(expr_path(expr, e->arena)), value_kind_name(value), wanted);
 }
 
 /* A field of null counts as missing: the output of a skipped step is null. */
@@ -403,9 +396,9 @@ static int concatenate(struct evaluation *e, struct value a, struct value b, str
     if (a.json->kind == JSON_STRING) {
         int code = eval_charge(e, a.json->text.len + b.json->text.len);
         if (!code)
-            *out = value_of(json_string(e->arena, arena_printf(e->arena, STR_FMT STR_FMT,
-                                                               STR_ARG(a.json->text),
-                                                               STR_ARG(b.json->text))));
+            *out = value_of(
+                json_string(e->arena, arena_printf(e->arena, STR_FMT STR_FMT, STR_ARG(a.json->text),
+                                                   STR_ARG(b.json->text))));
         return code;
     }
     int code = eval_charge(e, ((size_t)a.json->count + b.json->count) * sizeof(void *));
@@ -454,8 +447,7 @@ static int eval_in(struct evaluation *e, const struct expr *expr, struct value *
     int code = eval_pair(e, expr, &needle, &hay);
     if (code)
         return code;
-    if (hay.kind != VALUE_JSON ||
-        (hay.json->kind != JSON_LIST && hay.json->kind != JSON_OBJECT))
+    if (hay.kind != VALUE_JSON || (hay.json->kind != JSON_LIST && hay.json->kind != JSON_OBJECT))
         return eval_kind_error(e, expr->args[1], hay, "a list or an object");
     if (hay.json->kind == JSON_OBJECT) {
         if (needle.kind != VALUE_JSON || needle.json->kind != JSON_STRING)

@@ -88,7 +88,7 @@ static int call_size(struct evaluation *e, const struct expr *expr, struct value
              (value.json->kind == JSON_LIST || value.json->kind == JSON_OBJECT))
         set_json(out, json_int(e->arena, value.json->count));
     else
-        return eval_kind_error(e, expr->args[0], value, "a text, a list or an object");
+        return eval_kind_error(e, expr->args[0], value, "text, a list or an object");
     return 0;
 }
 
@@ -311,8 +311,7 @@ static int call_loop(struct evaluation *e, const struct expr *expr, struct value
     int code = eval(e, expr->args[0], &over);
     if (code)
         return code;
-    if (over.kind != VALUE_JSON ||
-        (over.json->kind != JSON_LIST && over.json->kind != JSON_OBJECT))
+    if (over.kind != VALUE_JSON || (over.json->kind != JSON_LIST && over.json->kind != JSON_OBJECT))
         return eval_kind_error(e, expr->args[0], over, "a list or an object");
     if (expr->fn == FN_ALL || expr->fn == FN_EXISTS)
         return call_all_exists(e, expr, over.json, out);

@@ -66,24 +66,24 @@ enum expr_form {
 };
 
 /* id, name, form, arguments (with the receiver; of a loop: list and body), what it gives */
-#define EXPR_FUNCTIONS(X)                                                                        \
-    X(FN_HAS, "has", CALL, 1, "true if the path is there, also when it is null")                 \
-    X(FN_SIZE, "size", CALL, 1, "characters of a text, items of a list, members of an object")   \
-    X(FN_STRING, "string", CALL, 1, "the text of a number, boolean, time or duration")           \
-    X(FN_INT, "int", CALL, 1, "the integer of a text, or of a number without its fraction")      \
-    X(FN_ALL, "all", LOOP, 2, "true if the condition holds for every item")                      \
-    X(FN_EXISTS, "exists", LOOP, 2, "true if the condition holds for one item")                  \
-    X(FN_MAP, "map", LOOP, 2, "the list of the expression's value for each item")                \
-    X(FN_FILTER, "filter", LOOP, 2, "the items for which the condition holds")                   \
-    X(FN_STARTS_WITH, "startsWith", RECEIVER, 2, "true if the text starts with another")         \
-    X(FN_ENDS_WITH, "endsWith", RECEIVER, 2, "true if the text ends with another")               \
-    X(FN_CONTAINS, "contains", RECEIVER, 2, "true if the text contains another")                 \
-    X(FN_LOWER_ASCII, "lowerAscii", RECEIVER, 1, "the text with A-Z in lower case")              \
-    X(FN_DEFAULT, "default", CALL, 2, "the first value, or the second where it is missing or null") \
-    X(FN_JSON, "json", CALL, 1, "the value as compact JSON text")                                \
-    X(FN_SHA256, "sha256", CALL, 1, "64 hex digits of the text's SHA-256")                       \
-    X(FN_TIMESTAMP, "timestamp", CALL, 1, "the time of an RFC 3339 text")                        \
-    X(FN_DURATION, "duration", CALL, 1, "the duration of a text such as `1h30m`")                \
+#define EXPR_FUNCTIONS(X)                                                                      \
+    X(FN_HAS, "has", CALL, 1, "true if the path is there, also when it is null")               \
+    X(FN_SIZE, "size", CALL, 1, "characters of a text, items of a list, members of an object") \
+    X(FN_STRING, "string", CALL, 1, "the text of a number, boolean, time or duration")         \
+    X(FN_INT, "int", CALL, 1, "the integer of a text, or of a number without its fraction")    \
+    X(FN_ALL, "all", LOOP, 2, "true if the condition holds for every item")                    \
+    X(FN_EXISTS, "exists", LOOP, 2, "true if the condition holds for one item")                \
+    X(FN_MAP, "map", LOOP, 2, "the list of the expression's value for each item")              \
+    X(FN_FILTER, "filter", LOOP, 2, "the items for which the condition holds")                 \
+    X(FN_STARTS_WITH, "startsWith", RECEIVER, 2, "true if the text starts with another")       \
+    X(FN_ENDS_WITH, "endsWith", RECEIVER, 2, "true if the text ends with another")             \
+    X(FN_CONTAINS, "contains", RECEIVER, 2, "true if the text contains another")               \
+    X(FN_LOWER_ASCII, "lowerAscii", RECEIVER, 1, "the text with A-Z in lower case")            \
+    X(FN_DEFAULT, "default", CALL, 2, "the first, or the second where it is missing or null")  \
+    X(FN_JSON, "json", CALL, 1, "the value as compact JSON text")                              \
+    X(FN_SHA256, "sha256", CALL, 1, "64 hex digits of the text's SHA-256")                     \
+    X(FN_TIMESTAMP, "timestamp", CALL, 1, "the time of an RFC 3339 text")                      \
+    X(FN_DURATION, "duration", CALL, 1, "the duration of a text such as `1h30m`")              \
     X(FN_NOW, "now", CALL, 0, "when this step was first claimed; the same in every attempt")
 
 enum expr_fn {
@@ -126,7 +126,8 @@ struct template_member {
     const struct template *value;
 };
 
-struct template {
+struct template
+{
     enum template_kind kind;
     bool is_path; /* a URL path: no hole may make an empty or a dot segment */
     uint32_t count;

@@ -71,8 +71,7 @@ static unsigned value_types(const struct json *value)
     case JSON_NONE:
     case JSON_NULL: return SCHEMA_NULL;
     case JSON_BOOL: return SCHEMA_BOOLEAN;
-    case JSON_NUMBER:
-        return SCHEMA_NUMBER | (decimal_is_whole(value->text) ? SCHEMA_INTEGER : 0);
+    case JSON_NUMBER: return SCHEMA_NUMBER | (decimal_is_whole(value->text) ? SCHEMA_INTEGER : 0);
     case JSON_STRING: return SCHEMA_STRING;
     case JSON_LIST: return SCHEMA_ARRAY;
     case JSON_OBJECT: return SCHEMA_OBJECT;
@@ -80,7 +79,7 @@ static unsigned value_types(const struct json *value)
     return 0;
 }
 
-static const char *const type_names[] = {"null",   "a boolean", "an integer", "a number",
+static const char *const type_names[] = {"null", "a boolean", "an integer", "a number",
                                          "text", "a list",    "an object"};
 
 static bool check_type(struct check *c, const struct schema *schema, const struct json *value,
@@ -143,8 +142,8 @@ static bool check_string(struct check *c, const struct schema *schema, const str
                          const struct step *at, bool silent)
 {
     bool ok = true;
-    int64_t length = schema->length_min >= 0 || schema->length_max >= 0 ? code_points(value->text)
-                                                                       : 0;
+    int64_t length =
+        schema->length_min >= 0 || schema->length_max >= 0 ? code_points(value->text) : 0;
     if (schema->length_min >= 0 && length < schema->length_min)
         ok = misfit(c, at, silent, "must have at least %lld characters",
                     (long long)schema->length_min);
@@ -152,8 +151,8 @@ static bool check_string(struct check *c, const struct schema *schema, const str
         ok = misfit(c, at, silent, "must have at most %lld characters",
                     (long long)schema->length_max);
     if (schema->pattern && !pattern_match(schema->pattern, value->text, c->scratch))
-        ok = misfit(c, at, silent, "must match the pattern " STR_FMT,
-                    STR_ARG(schema->pattern_text));
+        ok =
+            misfit(c, at, silent, "must match the pattern " STR_FMT, STR_ARG(schema->pattern_text));
     return ok;
 }
 

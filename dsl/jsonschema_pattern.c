@@ -14,7 +14,8 @@ struct range {
     uint32_t low, high;
 };
 
-struct class {
+struct class
+{
     struct range *ranges;
     uint32_t count;
     bool negated;
@@ -22,7 +23,7 @@ struct class {
 
 struct instruction {
     enum op op;
-    uint32_t code;     /* OP_CHAR */
+    uint32_t code;        /* OP_CHAR */
     uint32_t to, else_to; /* OP_JUMP, OP_SPLIT */
     const struct class *class;
 };
@@ -75,8 +76,10 @@ static char peek(const struct parser *p)
 static uint32_t code_point(struct str text, size_t *at)
 {
     unsigned char lead = (unsigned char)text.ptr[(*at)++];
-    uint32_t code = lead < 0x80 ? lead : lead < 0xE0 ? lead & 0x1F : lead < 0xF0 ? lead & 0x0F
-                                                                                 : lead & 0x07;
+    uint32_t code = lead < 0x80   ? lead
+                    : lead < 0xE0 ? lead & 0x1F
+                    : lead < 0xF0 ? lead & 0x0F
+                                  : lead & 0x07;
     while (*at < text.len && ((unsigned char)text.ptr[*at] & 0xC0) == 0x80)
         code = code << 6 | ((unsigned char)text.ptr[(*at)++] & 0x3F);
     return code;
@@ -104,10 +107,9 @@ static struct tree *leaf_new(struct parser *p, enum op op, uint32_t code)
 
 static const struct range digits[] = {{'0', '9'}};
 static const struct range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-static const struct range spaces[] = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},
-                                      {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
-                                      {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000},
-                                      {0xFEFF, 0xFEFF}};
+static const struct range spaces[] = {
+    {'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+    {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 
 struct class_builder {
     struct range list[512];
@@ -457,8 +459,7 @@ const struct pattern *pattern_compile(struct str text, struct arena *arena, cons
         *at = 0;
         return NULL;
     }
-    building.program =
-        arena_array(&scratch, struct instruction, PATTERN_INSTRUCTIONS_MAX);
+    building.program = arena_array(&scratch, struct instruction, PATTERN_INSTRUCTIONS_MAX);
     struct tree *tree = alternatives_parse(&p);
     if (!p.error && p.at < text.len)
         fail(&p, "a ) has no ( before it");

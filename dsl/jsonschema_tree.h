@@ -9,17 +9,17 @@
 #include "dsl/jsonschema_pattern.h"
 
 enum schema_type { /* bits; an integer is a number too */
-    SCHEMA_NULL = 1,
-    SCHEMA_BOOLEAN = 2,
-    SCHEMA_INTEGER = 4,
-    SCHEMA_NUMBER = 8,
-    SCHEMA_STRING = 16,
-    SCHEMA_ARRAY = 32,
-    SCHEMA_OBJECT = 64,
-    SCHEMA_TYPES_ALL = 127,
+                   SCHEMA_NULL = 1,
+                   SCHEMA_BOOLEAN = 2,
+                   SCHEMA_INTEGER = 4,
+                   SCHEMA_NUMBER = 8,
+                   SCHEMA_STRING = 16,
+                   SCHEMA_ARRAY = 32,
+                   SCHEMA_OBJECT = 64,
+                   SCHEMA_TYPES_ALL = 127,
 };
 
-#define SCHEMA_NESTING_MAX 200 /* of one check: $ref may recurse along with the value */
+#define SCHEMA_NESTING_MAX 200  /* of one check: $ref may recurse along with the value */
 #define SCHEMA_WORK_MAX 2000000 /* schemas applied in one check: anyOf may multiply */
 
 struct schema_property {
@@ -33,10 +33,10 @@ struct schema_list {
 };
 
 struct schema {
-    bool never;         /* the schema `false` */
-    unsigned types;     /* enum schema_type bits; 0: any */
-    bool closed;        /* additionalProperties: false */
-    bool open;          /* additionalProperties: true or a schema was written */
+    bool never;     /* the schema `false` */
+    unsigned types; /* enum schema_type bits; 0: any */
+    bool closed;    /* additionalProperties: false */
+    bool open;      /* additionalProperties: true or a schema was written */
     bool unique;
     bool normalize_amount; /* x-normalize: amount */
     const struct schema *ref;

@@ -1,28 +1,273 @@
+/*
+ * lint.c: the saga rules. Each function is one rule with one code; dsl/explain.c has its page.
+ */
 #include "dsl/lint.h"
 
 #include "dsl/compiler.h"
 
-/* E301: an effect that nobody could undo. */
-static void compensation_missing_check(struct compiler *cx, uint16_t index)
+static const struct node *at_step(const struct compiler *cx, uint16_t index)
+{
+    const struct step_source *source = &cx->sources[index];
+    return source->id ? source->id : source->node;
+}
+
+/* A failure for good that turns the run back. A literal pause cannot fail. */
+static bool turns_back(const struct plan_step *step)
+{
+    bool can_fail = step->action.kind != ACTION_SLEEP || !step->action.sleep.duration_us;
+    return can_fail && step->on_failure == ON_FAILURE_COMPENSATE;
+}
+
+static bool key_honoured(const struct plan_action *action)
+{
+    return action->idempotency.place != KEY_PLACE_NONE && action->idempotency.ttl_us > 0;
+}
+
+/* The action commits with its record, so its outcome is never unknown. */
+static bool is_own_sql(const struct plan_action *action)
+{
+    return action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE;
+}
+
+static const char *service_name(const struct compiler *cx, const struct plan_action *action)
+{
+    if (action->service == PLAN_SERVICE_NONE)
+        return "the program";
+    return arena_printf(cx->scratch, "`%s`", cx->services[action->service].name).ptr;
+}
+
+/* A pivot that every run has passed before this step; PLAN_STEP_NONE: there is none. */
+static uint16_t pivot_before(const struct compiler *cx, uint16_t index)
+{
+    for (uint16_t i = 0; i < index; i++)
+        if (cx->steps[i].pivot && !cx->steps[i].condition && step_is_after(cx, index, i))
+            return i;
+    return PLAN_STEP_NONE;
+}
+
+static void compensation_missing(struct compiler *cx, uint16_t index)
 {
     const struct plan_step *step = &cx->steps[index];
-    const struct step_source *source = &cx->sources[index];
     enum effect_tier effect = step->action.effect;
-    if (step->action.kind == ACTION_NONE || node_get_pair(source->node, "compensate") ||
-        (effect != EFFECT_IDEMPOTENT && effect != EFFECT_COMPENSABLE))
+    if (node_get_pair(cx->sources[index].node, "compensate") || cx->sources[index].broken ||
+        (effect != EFFECT_IDEMPOTENT && effect != EFFECT_COMPENSABLE) ||
+        pivot_before(cx, index) != PLAN_STEP_NONE)
         return;
-    for (uint16_t i = 0; i < index; i++) /* past a pivot nothing is undone any more */
-        if (cx->steps[i].pivot && step_is_after(cx, index, i))
-            return;
-    struct diag *diag = node_error(cx, "E301", source->id ? source->id : source->node,
+    struct diag *diag = node_error(cx, "E301", at_step(cx, index),
                                    "step `%s` has an effect but no `compensate`", step->id);
     diag_help(cx->diags, diag,
               "add what undoes it, `compensate: {none: \"why not\"}`, or `effect: pure` if it only "
               "reads");
 }
 
+static void compensation_useless(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    const struct pair *pair = node_get_pair(cx->sources[index].node, "compensate");
+    struct diag *diag;
+    if (!pair)
+        return;
+    if (step->action.kind == ACTION_SLEEP) {
+        node_error(cx, "E303", pair->key, "a `sleep` has nothing to undo");
+    } else if (step->action.effect == EFFECT_PURE) {
+        diag = node_error(cx, "E304", pair->key,
+                          "step `%s` is pure: its compensation would never run", step->id);
+        diag_help(cx->diags, diag, "say `effect: compensable` if the action changes something");
+    } else if (step->action.effect == EFFECT_IRREVERSIBLE) {
+        diag = node_error(cx, "E304", pair->key,
+                          "step `%s` is irreversible: its compensation would never run", step->id);
+        diag_help(cx->diags, diag, "say `effect: compensable` if it can be undone");
+    }
+}
+
+static void failure_after_pivot(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    uint16_t pivot = pivot_before(cx, index);
+    if (pivot == PLAN_STEP_NONE || !turns_back(step))
+        return;
+    struct diag *diag = node_warning(cx, "W301", at_step(cx, index),
+                                     "step `%s` can fail after the pivot `%s`: the run would park",
+                                     step->id, cx->steps[pivot].id);
+    diag_help(cx->diags, diag,
+              "move it before the pivot, or say `on_failure: park` or `on_failure: continue`");
+}
+
+static void irreversible_before_failure(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    if (step->action.effect != EFFECT_IRREVERSIBLE || step->pivot)
+        return;
+    for (uint16_t i = (uint16_t)(index + 1); i < cx->plan->steps_count; i++) {
+        if (!step_is_after(cx, i, index) || !turns_back(&cx->steps[i]) ||
+            pivot_before(cx, i) != PLAN_STEP_NONE)
+            continue;
+        struct diag *diag = node_warning(
+            cx, "W302", at_step(cx, index),
+            "irreversible step `%s` runs before `%s`, which can fail and turn the run back",
+            step->id, cx->steps[i].id);
+        diag_help(cx->diags, diag, "put it last, after everything that can fail");
+        return;
+    }
+}
+
+static void pivot_beside_branch(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    if (!step->pivot)
+        return;
+    for (uint16_t i = 0; i < cx->plan->steps_count; i++) {
+        bool beside = i != index && !step_is_after(cx, i, index) && !step_is_after(cx, index, i);
+        if (!beside || cx->steps[i].compensate.kind == ACTION_NONE)
+            continue;
+        struct diag *diag = node_warning(
+            cx, "W303", at_step(cx, index),
+            "the pivot `%s` runs beside `%s`, which could no longer be undone after it", step->id,
+            cx->steps[i].id);
+        diag_help(cx->diags, diag, "let the pivot need it: `needs: [%s]`", cx->steps[i].id);
+        return;
+    }
+}
+
+/* What happens after an unknown outcome is safe only if it can be repeated. */
+static bool unknown_parks(const struct plan_action *action)
+{
+    return action->effect == EFFECT_COMPENSABLE && action->kind != ACTION_SLEEP &&
+           !is_own_sql(action) && !key_honoured(action);
+}
+
+static void compensation_needs_output(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    const struct step_source *source = &cx->sources[index];
+    if (!source->uses_own_output || step->compensate.kind == ACTION_NONE ||
+        !unknown_parks(&step->action))
+        return;
+    struct diag *diag = cx_warning(
+        cx, "W304", source->own_output,
+        "this is missing when the outcome of `%s` is unknown, so nothing can be undone", step->id);
+    diag_help(cx->diags, diag,
+              "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
+              "with a `ttl`)",
+              service_name(cx, &step->action));
+}
+
+static void retry_without_key(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    const struct pair *own = node_get_pair(cx->sources[index].node, "retry");
+    if (!own || step->action.retry.attempts < 2 || !unknown_parks(&step->action))
+        return;
+    struct diag *diag = node_warning(
+        cx, "W305", own->key,
+        "%s does not honour keys: after an unknown outcome `%s` is not retried, the run parks",
+        service_name(cx, &step->action), step->id);
+    diag_help(cx->diags, diag,
+              "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
+              "idempotent` if a repeat does no harm");
+}
+
+static void budget_past_ttl(struct compiler *cx, uint16_t index, const struct plan_action *action,
+                            const char *what)
+{
+    if (!key_honoured(action) || action->retry.attempts < 2 ||
+        action->retry.budget_us <= action->idempotency.ttl_us)
+        return;
+    struct diag *diag = node_warning(
+        cx, "W306", at_step(cx, index),
+        "%s of `%s` may be retried for " STR_FMT ", but its key is honoured for " STR_FMT, what,
+        cx->steps[index].id, STR_ARG(duration_format(action->retry.budget_us, cx->scratch)),
+        STR_ARG(duration_format(action->idempotency.ttl_us, cx->scratch)));
+    diag_help(cx->diags, diag, "past the ttl nothing is sent again: set a shorter `budget`");
+}
+
+static void layered_retries(struct compiler *cx, const struct node *step)
+{
+    static const char *const parts[] = {"action", "compensate"};
+    for (size_t p = 0; p < ARRAY_LEN(parts); p++) {
+        const struct node *argv = node_get(node_get(step, parts[p]), "exec");
+        for (uint32_t i = 1; argv && argv->kind == NODE_LIST && i < argv->count; i++) {
+            struct str word = argv->items[i]->text;
+            if (!str_starts(word, STR("--retry")) && !str_starts(word, STR("--retries")) &&
+                !str_starts(word, STR("--max-retries")) && !str_starts(word, STR("--tries")))
+                continue;
+            struct diag *diag = node_warning(cx, "W307", argv->items[i],
+                                             "the program retries by itself, under the engine's "
+                                             "retries");
+            diag_help(
+                cx->diags, diag,
+                "layers multiply, and only the outer one holds the key: let the engine retry");
+        }
+    }
+}
+
+static void budget_too_short(struct compiler *cx, uint16_t index)
+{
+    const struct plan_action *action = &cx->steps[index].action;
+    const struct node *retry = node_get(cx->sources[index].node, "retry");
+    const struct pair *budget = node_get_pair(retry, "budget");
+    if (!budget || action->retry.attempts < 2 || action->retry.budget_us > action->timeout_us)
+        return;
+    struct diag *diag = node_warning(cx, "W308", budget->value,
+                                     "the budget ends with the first attempt's timeout (" STR_FMT
+                                     "): nothing is sent again after it",
+                                     STR_ARG(duration_format(action->timeout_us, cx->scratch)));
+    diag_help(cx->diags, diag, "make `timeout` shorter or `budget` longer");
+}
+
+static void never_runs(struct compiler *cx, uint16_t index)
+{
+    const struct expr *condition = cx->steps[index].condition;
+    const struct pair *pair = node_get_pair(cx->sources[index].node, "if");
+    if (pair && condition && condition->op == EXPR_LITERAL &&
+        condition->literal->kind == JSON_BOOL && !condition->literal->boolean)
+        node_warning(cx, "W309", pair->value, "step `%s` never runs", cx->steps[index].id);
+}
+
+static void pure_write(struct compiler *cx, uint16_t index)
+{
+    const struct plan_action *action = &cx->steps[index].action;
+    const struct pair *pair = node_get_pair(cx->sources[index].node, "effect");
+    if (!pair || action->effect != EFFECT_PURE || action->kind != ACTION_HTTP ||
+        action->http.method == HTTP_GET || action->http.method == HTTP_POST)
+        return;
+    struct diag *diag = node_warning(
+        cx, "W310", pair->value, "a `%s` is called pure: it is repeated freely and never undone",
+        http_method_name(action->http.method));
+    diag_help(cx->diags, diag, "say `effect: idempotent` if it changes something");
+}
+
+static void run_id_missing(struct compiler *cx)
+{
+    bool effects = false;
+    for (uint16_t i = 0; i < cx->plan->steps_count; i++)
+        effects = effects || cx->steps[i].action.effect > EFFECT_PURE;
+    if (!effects || cx->plan->run_id)
+        return;
+    struct diag *diag = node_warning(cx, "W311", cx->doc->root,
+                                     "the workflow has effects but no `run_id`: a submit that is "
+                                     "repeated runs them again");
+    diag_help(cx->diags, diag, "name the business key: `run_id: order-${{ input.order_id }}`");
+}
+
 void lint_check(struct compiler *cx)
 {
-    for (uint16_t i = 0; i < cx->plan->steps_count; i++)
-        compensation_missing_check(cx, i);
+    for (uint16_t i = 0; i < cx->plan->steps_count; i++) {
+        if (cx->steps[i].action.kind == ACTION_NONE)
+            continue;
+        compensation_missing(cx, i);
+        compensation_useless(cx, i);
+        failure_after_pivot(cx, i);
+        irreversible_before_failure(cx, i);
+        pivot_beside_branch(cx, i);
+        compensation_needs_output(cx, i);
+        retry_without_key(cx, i);
+        budget_past_ttl(cx, i, &cx->steps[i].action, "the action");
+        budget_past_ttl(cx, i, &cx->steps[i].compensate, "the compensation");
+        layered_retries(cx, cx->sources[i].node);
+        budget_too_short(cx, i);
+        never_runs(cx, i);
+        pure_write(cx, i);
+    }
+    run_id_missing(cx);
 }

@@ -114,9 +114,11 @@ const struct lang_key lang_keys[] = {
     {LANG_STEP, "dry_run", LANG_ANY, 0, P, NULL, NULL, NULL, "Shows the effect without it."},
     {LANG_STEP, "output_schema", LANG_ANY, 0, P, NULL, NULL, NULL, "Schema of the output."},
 
-#define HTTP_METHOD(name, does)                                                           \
-    {LANG_ACTION, name,      LANG_ADDRESS, 0, K, "http", NULL, NULL,                      \
-     "HTTP " does " `SERVICE/PATH`; values in the path are percent-encoded one by one."}
+#define HTTP_METHOD(name, does)                                                                \
+    {                                                                                          \
+        LANG_ACTION, name, LANG_ADDRESS, 0, K, "http", NULL, NULL,                             \
+            "HTTP " does " `SERVICE/PATH`; values in the path are percent-encoded one by one." \
+    }
     HTTP_METHOD("get", "GET"),
     HTTP_METHOD("post", "POST"),
     HTTP_METHOD("put", "PUT"),
@@ -168,8 +170,7 @@ const struct lang_key lang_keys[] = {
     {LANG_COMPENSATE, "reconcile", LANG_ANY, 0, P, NULL, NULL, NULL,
      "How to ask whether the compensation was applied."},
 
-    {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL,
-     "Condition on `response`."},
+    {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL, "Condition on `response`."},
     {LANG_OUTCOME, "is", LANG_CHOICE, 0, R, NULL, OUTCOME_WORDS, NULL, "The outcome."},
 
     {LANG_RETRY, "attempts", LANG_COUNT, 0, 0, NULL, NULL, "3; compensations 10",
@@ -178,8 +179,7 @@ const struct lang_key lang_keys[] = {
     {LANG_RETRY, "factor", LANG_FACTOR, 0, 0, NULL, NULL, "2", "How each delay grows."},
     {LANG_RETRY, "max_delay", LANG_DURATION, 0, 0, NULL, NULL, "1m; compensations 5m",
      "The longest delay."},
-    {LANG_RETRY, "jitter", LANG_PERCENT, 0, 0, NULL, NULL, "20%",
-     "How much each delay is spread."},
+    {LANG_RETRY, "jitter", LANG_PERCENT, 0, 0, NULL, NULL, "20%", "How much each delay is spread."},
     {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
      "Wall-clock time over all sends; a crash does not reset it."},
 };
@@ -189,17 +189,21 @@ const size_t lang_keys_count = ARRAY_LEN(lang_keys);
 #undef P
 #undef K
 
-static const char *const group_names[] = {
-    "",
+static const char *const group_names[] = {"",
 #define X(id, name, title, help) name,
-    LANG_GROUPS(X)
+                                          LANG_GROUPS(X)
 #undef X
 };
 
-static const char *const group_titles[] = {
-    "",
+static const char *const group_titles[] = {"",
 #define X(id, name, title, help) title,
-    LANG_GROUPS(X)
+                                           LANG_GROUPS(X)
+#undef X
+};
+
+static const char *const group_helps[] = {"",
+#define X(id, name, title, help) help,
+                                          LANG_GROUPS(X)
 #undef X
 };
 
@@ -213,6 +217,12 @@ const char *lang_group_title(enum lang_group group)
 {
     ASSERT(group < LANG_GROUP_COUNT);
     return group_titles[group];
+}
+
+const char *lang_group_help(enum lang_group group)
+{
+    ASSERT(group < LANG_GROUP_COUNT);
+    return group_helps[group];
 }
 
 /* `compensate` holds an action's keys beside its own. */
@@ -272,8 +282,9 @@ static const struct mistake {
      "put it under `action`"},
     {LANG_STEP, "undo|rollback|compensation|compensator|revert|on_rollback|backward|cancel",
      "what undoes a step stands under `compensate`"},
-    {LANG_STEP, "retries|retryCount|retry_count|max_retries|maxRetries|attempts|max_attempts|"
-                "maxAttempts|retryPolicy|retry_policy",
+    {LANG_STEP,
+     "retries|retryCount|retry_count|max_retries|maxRetries|attempts|max_attempts|"
+     "maxAttempts|retryPolicy|retry_policy",
      "retries are written `retry: {attempts: 5, delay: 1s}`"},
     {LANG_STEP, "when|condition|only_if|unless", "the condition of a step is `if`"},
     {LANG_STEP, "depends_on|dependsOn|after|requires|depends|require",
@@ -300,8 +311,9 @@ static const struct mistake {
     {LANG_COMPENSATE, "method|verb|url|uri|path|endpoint|http",
      "a request is written `post: SERVICE/PATH`, with the address of SERVICE under `services`"},
     {LANG_COMPENSATE, "json|data|content", "a JSON body is `body`"},
-    {LANG_RETRY, "max_attempts|maxAttempts|maximumAttempts|count|limit|times|retries|max_retries|"
-                 "max|retryCount",
+    {LANG_RETRY,
+     "max_attempts|maxAttempts|maximumAttempts|count|limit|times|retries|max_retries|"
+     "max|retryCount",
      "the number of sends is `attempts`"},
     {LANG_RETRY, "initial_delay|initialInterval|initial|interval|backoff|wait|min_delay",
      "the first pause is `delay`"},
@@ -315,8 +327,9 @@ static const struct mistake {
      "it is written `auth: {bearer: \"${{ secrets.NAME }}\"}`"},
     {LANG_IDEMPOTENCY, "key|name|header_name|field", "the header's name is `header`"},
     {LANG_IDEMPOTENCY, "expires|window|retention|lifetime", "how long a key is kept is `ttl`"},
-    {LANG_OUTCOME, "if|condition|match|status", "the condition is `when: \"response.status == "
-                                                "409\"`"},
+    {LANG_OUTCOME, "if|condition|match|status",
+     "the condition is `when: \"response.status == "
+     "409\"`"},
     {LANG_OUTCOME, "then|outcome|result|as", "the outcome is `is`"},
 };
 

@@ -5,8 +5,7 @@
 #define ENGINE_API_IMPL_H
 
 #include "engine/api.h"
-
-#define SAGA_VERSION "0.1.0"
+#include "engine/version.h"
 
 struct waiter;
 

@@ -9,31 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const struct run_transition run_transitions[] = {
-    {RUN_NONE, RUN_RUNNING, "submitted"},
-    {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
-    {RUN_RUNNING, RUN_COMPENSATING,
-     "a step failed for good, a budget or the deadline ended, or cancel"},
-    {RUN_RUNNING, RUN_PARKED,
-     "a person is needed: outcome unknown, pivot passed, on_failure: park"},
-    {RUN_RUNNING, RUN_ABANDONED, "abandon"},
-    {RUN_COMPENSATING, RUN_COMPENSATED, "everything applied was undone"},
-    {RUN_COMPENSATING, RUN_PARKED, "a compensation failed, or an unknown outcome is in the way"},
-    {RUN_COMPENSATING, RUN_ABANDONED, "abandon"},
-    {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
-    {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
-    {RUN_PARKED, RUN_ABANDONED, "abandon"},
-};
-const size_t run_transitions_count = ARRAY_LEN(run_transitions);
-
-bool run_transition_allowed(enum run_state from, enum run_state to)
-{
-    for (size_t i = 0; i < run_transitions_count; i++)
-        if (run_transitions[i].from == from && run_transitions[i].to == to)
-            return true;
-    return false;
-}
-
 static const struct plan_step *plan_step_of(const struct draft *draft,
                                             const struct instance *instance)
 {
@@ -100,12 +75,29 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.turn++;
     now.cause = cause;
     now.reason = PARK_NONE;
+    now.residue = STR_NONE;
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
     draft_event(draft, "turned back", instance_name(draft, step), str_z(run_cause_name(cause)));
     unwind_begin(draft);
     backward(draft);
+}
+
+static void run_complete(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    struct err err;
+    if (render_output(draft->run, draft->scratch, &now.output, &err) != 0) {
+        /* The work is done; a result that cannot be told is no reason to undo it. */
+        now.output = STR_NONE;
+        draft_event(draft, "output failed", STR(""), arena_str(draft->scratch, str_z(err.text)));
+    }
+    now.state = RUN_COMPLETED;
+    now.reason = PARK_NONE;
+    now.ended_at = draft->event->now;
+    now.residue = unwind_unknowns(draft->run, draft->scratch);
+    draft_run(draft, &now);
 }
 
 static void advance(struct draft *draft)
@@ -117,6 +109,8 @@ static void advance(struct draft *draft)
     struct forward_result result = forward_advance(draft);
     if (result.verdict == FORWARD_TURN)
         run_turn(draft, result.cause, result.step);
+    else if (result.verdict == FORWARD_DONE)
+        run_complete(draft);
     else if (result.verdict == FORWARD_PARK)
         run_park(draft, result.reason, result.step);
 }
@@ -235,12 +229,19 @@ static void verb_event(struct draft *draft, struct str step)
     draft_event(draft, run_event_name(draft->event->kind), step, draft->event->verb.reason);
 }
 
+static bool wants_back(const struct draft *draft)
+{
+    return draft->run->now.direction == DIRECTION_EXECUTE &&
+           forward_wants_back(draft->run, draft->event->now);
+}
+
 /* The run leaves `parked` in the direction in which it stopped. */
 static void run_unpark(struct draft *draft)
 {
     struct record_run now = draft->run->now;
     now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
     now.reason = PARK_NONE;
+    now.residue = STR_NONE;
     draft_run(draft, &now);
 }
 
@@ -353,12 +354,12 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
     const struct effect_state *side = instance_side(instance, direction);
     /* A refusal may be stored at the participant under the old key, so a person's retry of one
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
-    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED) {
+    if (side->state == STEP_REFUSED && wants_back(draft))
+        return; /* the run will not go on forward: nothing new is sent */
+    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
         attempt_claim(draft, instance, direction);
-        return;
-    }
-    attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
-    attempt_repeat(draft, instance, direction);
+    else /* due at once */
+        attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
 }
 
 static void retry_decide(struct draft *draft)
@@ -412,20 +413,36 @@ static void by_hand_decide(struct draft *draft)
         return;
     }
     bool fits = side.state == STEP_UNKNOWN || (!settle && side.state == STEP_REFUSED);
+    /* A compensation that turned out not to be needed stays as it is. */
+    if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
+        fits = false;
     if (!fits || draft->run->now.state != RUN_PARKED) {
         refuse(draft, ERR_CONFLICT, "step \"%s\" is %s in a run that is %s: nothing to %s", id,
                step_state_name(side.state), state_name(draft), settle ? "settle" : "skip");
         return;
     }
+    /* What is proven not applied and still wanted is done: again under its key, or under a new one
+     * where the participant holds the old key for something else. */
+    bool again =
+        wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
+    bool conflict = side.outcome == OUTCOME_CONFLICT;
     side.state = wanted;
-    side.by_hand = true;
+    side.by_hand = !again;
     side.maybe_applied = false;
-    side.outcome = wanted == STEP_REFUSED ? OUTCOME_REFUSED : OUTCOME_APPLIED;
+    side.outcome = wanted != STEP_REFUSED ? OUTCOME_APPLIED
+                   : conflict             ? OUTCOME_REFUSED
+                                          : OUTCOME_RETRYABLE;
     side.output = draft->event->verb.output;
     side.ended_at = draft->event->now;
     verb_event(draft, instance_name(draft, instance));
     draft_effect(draft, instance, direction, &side);
     run_unpark(draft);
+    if (again && conflict) {
+        attempt_claim(draft, instance, direction);
+    } else if (again) {
+        const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
+        attempt_reopen(draft, instance, direction, &action->retry);
+    }
     due_decide(draft);
 }
 

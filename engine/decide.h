@@ -23,14 +23,4 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
 /* When the next EVENT_DUE should be sent; WALL_NONE: never. */
 struct wall run_due(const struct run *run);
 
-/* The transition table of run states, as data: printed by `sagactl explain --states`, drawn in the
- * README, and checked against every transition that the tests see. */
-struct run_transition {
-    enum run_state from, to; /* RUN_NONE -> the first state */
-    const char *why;
-};
-extern const struct run_transition run_transitions[];
-extern const size_t run_transitions_count;
-bool run_transition_allowed(enum run_state from, enum run_state to);
-
 #endif

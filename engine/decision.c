@@ -71,6 +71,8 @@ void draft_effect(struct draft *draft, const struct instance *instance, enum dir
 
 void draft_run(struct draft *draft, const struct record_run *now)
 {
+    enum run_state from = draft->run->now.state;
+    ASSERT(from == now->state || run_transition_allowed(from, now->state));
     draft_record(draft, &(struct run_record){.kind = RECORD_RUN, .run = *now});
 }
 

@@ -1,6 +1,7 @@
 #include "engine/forward.h"
 
 #include "engine/attempt.h"
+#include "engine/retry.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
@@ -33,7 +34,7 @@ static bool step_failed(const struct run *run, const struct instance *instance)
 {
     const struct effect_state *side = &instance->execute;
     const struct plan_step *step = plan_step_of(run, instance);
-    if (side->by_hand || step->on_failure == ON_FAILURE_CONTINUE)
+    if (step->on_failure == ON_FAILURE_CONTINUE)
         return false;
     if (side->state == STEP_REFUSED)
         return true;
@@ -48,8 +49,6 @@ enum park_reason forward_blocked(const struct run *run, const struct instance *i
     const struct effect_state *side = &instance->execute;
     const struct plan_step *step = plan_step_of(run, instance);
     bool continues = step->on_failure == ON_FAILURE_CONTINUE;
-    if (side->by_hand)
-        return PARK_NONE;
     if (side->state == STEP_UNKNOWN && side->outcome == OUTCOME_CONFLICT)
         return PARK_KEY_CONFLICT;
     if (side->state == STEP_UNKNOWN && !continues && !step_failed(run, instance))
@@ -71,6 +70,15 @@ static bool step_done(const struct run *run, const struct instance *instance)
            (plan_step_of(run, instance)->on_failure == ON_FAILURE_CONTINUE);
 }
 
+bool forward_wants_back(const struct run *run, struct wall now)
+{
+    for (uint16_t i = 0; i < run->instances_count; i++)
+        if (step_failed(run, &run->instances[i]) &&
+            forward_blocked(run, &run->instances[i]) == PARK_NONE)
+            return true;
+    return wall_passed(run->start.deadline_at, now) && !forward_pivot_passed(run);
+}
+
 static bool step_ready(const struct run *run, const struct instance *instance)
 {
     const struct plan_step *step = plan_step_of(run, instance);
@@ -82,11 +90,15 @@ static bool step_ready(const struct run *run, const struct instance *instance)
     return true;
 }
 
-static enum run_cause failure_cause(const struct instance *instance)
+/* A refusal, also one that could not lower an earlier unknown; else retries or their time are over.
+ */
+static enum run_cause failure_cause(const struct run *run, const struct instance *instance)
 {
-    return instance->execute.state == STEP_REFUSED && instance->execute.outcome == OUTCOME_REFUSED
-               ? CAUSE_STEP_REFUSED
-               : CAUSE_BUDGET;
+    const struct effect_state *side = &instance->execute;
+    const struct plan_retry *retry = &plan_step_of(run, instance)->action.retry;
+    bool had_more = side->state == STEP_UNKNOWN && retry_has_attempts(retry, side) &&
+                    wall_is_set(retry_next(retry, side, 0, 0, side->ended_at));
+    return side->outcome == OUTCOME_REFUSED || had_more ? CAUSE_STEP_REFUSED : CAUSE_BUDGET;
 }
 
 /* `if` is read when the step would start; one that cannot be read refuses the step. */
@@ -128,21 +140,6 @@ static void step_start(struct draft *draft, struct instance *instance)
     draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
 }
 
-static void run_complete(struct draft *draft)
-{
-    struct record_run now = draft->run->now;
-    struct err err;
-    if (render_output(draft->run, draft->scratch, &now.output, &err) != 0) {
-        /* The work is done; a result that cannot be told is no reason to undo it. */
-        now.output = STR_NONE;
-        draft_event(draft, "output failed", STR(""), arena_str(draft->scratch, str_z(err.text)));
-    }
-    now.state = RUN_COMPLETED;
-    now.reason = PARK_NONE;
-    now.ended_at = draft->event->now;
-    draft_run(draft, &now);
-}
-
 struct forward_result forward_advance(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -161,10 +158,10 @@ struct forward_result forward_advance(struct draft *draft)
             struct instance *instance = &run->instances[i];
             moving |= attempt_in_motion(&instance->execute);
             all_done &= step_done(run, instance);
-            if (!blocked && forward_blocked(run, instance) != PARK_NONE)
-                blocked = instance;
-            else if (!failed && step_failed(run, instance))
-                failed = instance;
+            if (forward_blocked(run, instance) != PARK_NONE)
+                blocked = blocked ? blocked : instance;
+            else if (step_failed(run, instance))
+                failed = failed ? failed : instance;
         }
         bool overdue = wall_passed(run->start.deadline_at, draft->event->now) &&
                        !forward_pivot_passed(run) && !all_done;
@@ -180,7 +177,7 @@ struct forward_result forward_advance(struct draft *draft)
         if (failed || overdue) {
             result.verdict = FORWARD_TURN;
             result.step = failed;
-            result.cause = failed ? failure_cause(failed) : CAUSE_DEADLINE;
+            result.cause = failed ? failure_cause(run, failed) : CAUSE_DEADLINE;
             return result;
         }
         /* 3. A run that waits for a person starts nothing new. */
@@ -196,7 +193,6 @@ struct forward_result forward_advance(struct draft *draft)
 
     /* 5. All done: complete. */
     if (all_done && !moving) {
-        run_complete(draft);
         result.verdict = FORWARD_DONE;
         return result;
     }

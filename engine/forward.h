@@ -11,7 +11,7 @@ enum forward_verdict {
     FORWARD_GOING, /* something is in motion or was claimed */
     FORWARD_TURN,  /* the run must turn back: `cause` and `step` say why */
     FORWARD_PARK,  /* nothing moves and a person is needed: `reason` and `step` say why */
-    FORWARD_DONE,  /* completed; the records were written */
+    FORWARD_DONE,  /* every step is done: the run is complete */
 };
 
 struct forward_result {
@@ -28,6 +28,10 @@ struct forward_result forward_advance(struct draft *draft);
 bool forward_pivot_passed(const struct run *run);
 /* The pivot was sent and its outcome is not known yet: neither direction until it is. NULL: no. */
 const struct instance *forward_pivot_open(const struct run *run);
+
+/* A step has failed for good or the deadline is over: once the pivot allows it, the run turns back.
+ */
+bool forward_wants_back(const struct run *run, struct wall now);
 
 /* Why this step stops a forward run for a person, PARK_NONE if it does not. */
 enum park_reason forward_blocked(const struct run *run, const struct instance *instance);

@@ -71,10 +71,13 @@ struct carrier {
     char error[CURL_ERROR_SIZE];
 };
 
-struct watch { /* one socket of a lane */
+/* One socket of a lane. Between requests it stays with the kernel's poll set: taking it out and
+ * putting it back would be two system calls a request. */
+struct watch {
     struct lane *lane;
     curl_socket_t socket;
     struct loop_fd *fd;
+    bool wanted; /* libcurl waits for it */
 };
 
 struct lane {
@@ -107,6 +110,7 @@ struct invoke_http {
     struct target *targets;
     unsigned targets_count;
     struct idmap by_id;
+    struct idmap idle;      /* watches of idle connections, by socket + 1 */
     struct transfers ended; /* answered at the next deferred call */
     struct loop_call flush_call, pump_call;
     struct transfer *spare;
@@ -346,29 +350,66 @@ static void lane_socket_ready(void *arg, unsigned ready)
     struct lane *lane = watch->lane;
     int running;
     int bits = ready == LOOP_WRITE ? CURL_CSELECT_OUT : CURL_CSELECT_IN;
+    if (!watch->wanted) { /* closed by the server while idle: libcurl finds out when it looks */
+        loop_fd_want(watch->fd, 0);
+        return;
+    }
     loop_defer(lane->target->http->loop, &lane->call, lane_turn, lane);
     curl_multi_socket_action(lane->multi, watch->socket, bits, &running);
+}
+
+static void watch_free(struct watch *watch)
+{
+    loop_fd_free(watch->fd);
+    free(watch);
+}
+
+/* The watch of an idle connection, taken out of the idle ones; NULL: there is none. */
+static struct watch *idle_take(struct invoke_http *http, curl_socket_t socket)
+{
+    struct watch *watch = idmap_get(&http->idle, (uint64_t)socket + 1);
+    if (watch)
+        idmap_remove(&http->idle, (uint64_t)socket + 1);
+    return watch;
+}
+
+static void lane_socket_released(struct invoke_http *http, CURL *easy, struct watch *watch)
+{
+    struct carrier *carrier = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &carrier);
+    /* Only of a connection that stood is the end told (http_socket_close). Others, and the
+     * sockets of name look-ups, are closed without a word. */
+    if (!carrier || !carrier->transfer || !carrier->transfer->may_have_left) {
+        watch_free(watch);
+        return;
+    }
+    watch->wanted = false;
+    loop_fd_want(watch->fd, LOOP_READ);
+    idmap_put(&http->idle, (uint64_t)watch->socket + 1, watch);
 }
 
 static int lane_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *lane_arg,
                               void *watch_arg)
 {
     struct lane *lane = lane_arg;
+    struct invoke_http *http = lane->target->http;
     struct watch *watch = watch_arg;
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (watch)
-            loop_fd_free(watch->fd);
-        free(watch);
+            lane_socket_released(http, easy, watch);
         return 0;
     }
     if (!watch) {
-        watch = xcalloc(1, sizeof(*watch));
+        watch = idle_take(http, socket);
+        if (!watch) {
+            watch = xcalloc(1, sizeof(*watch));
+            watch->socket = socket;
+            watch->fd = loop_fd_new(http->loop, socket, lane_socket_ready, watch);
+        }
         watch->lane = lane;
-        watch->socket = socket;
-        watch->fd = loop_fd_new(lane->target->http->loop, socket, lane_socket_ready, watch);
         curl_multi_assign(lane->multi, socket, watch);
     }
+    watch->wanted = true;
     loop_fd_want(watch->fd,
                  (what & CURL_POLL_IN ? LOOP_READ : 0u) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0u));
     return 0;
@@ -470,9 +511,25 @@ static curl_socket_t carrier_socket_open(void *arg, curlsocktype purpose,
     struct transfer *transfer = ((struct carrier *)arg)->transfer;
     (void)purpose;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    if (fd < 0 && is_shortage(errno))
-        transfer->starved = true;
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    if (fd < 0) {
+        transfer->starved = is_shortage(errno);
+        return CURL_SOCKET_BAD;
+    }
+    /* One whose end was not told: the number means another socket now. */
+    struct watch *stale = idle_take(transfer->http, fd);
+    if (stale)
+        watch_free(stale);
+    return fd;
+}
+
+static int http_socket_close(void *arg, curl_socket_t socket)
+{
+    struct invoke_http *http;
+    CAST_OBJ(http, arg, INVOKE_HTTP_MAGIC);
+    struct watch *watch = idle_take(http, socket);
+    if (watch)
+        watch_free(watch);
+    return close(socket);
 }
 
 static size_t carrier_head(char *line, size_t size, size_t count, void *arg)
@@ -514,6 +571,8 @@ static void carrier_setup(struct carrier *carrier)
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, carrier);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, carrier_socket_open);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, carrier);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, http_socket_close);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, carrier->http); /* outlives the handle */
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, carrier_head);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, carrier);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, carrier_body);
@@ -523,7 +582,6 @@ static void carrier_setup(struct carrier *carrier)
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* the environment's proxies do not count */
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     /* Without it, a name server that does not answer blocks the whole loop: the end of the
      * transfer would wait for the thread that looks the name up. */
@@ -947,6 +1005,10 @@ void invoke_http_free(struct invoke_http *http)
     loop_timer_free(http->queue_timer);
     loop_timer_free(http->lane_timer);
     idmap_free(&http->by_id);
+    for (size_t i = 0; i < http->idle.size; i++)
+        if (http->idle.slots[i].value)
+            watch_free(http->idle.slots[i].value);
+    idmap_free(&http->idle);
     http->magic = 0;
     free(http);
     curl_global_cleanup();

@@ -96,6 +96,31 @@ bool run_state_is_terminal(enum run_state state)
     return state == RUN_COMPLETED || state == RUN_COMPENSATED || state == RUN_ABANDONED;
 }
 
+const struct run_transition run_transitions[] = {
+    {RUN_NONE, RUN_RUNNING, "submitted"},
+    {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
+    {RUN_RUNNING, RUN_COMPENSATING,
+     "a step failed for good, a budget or the deadline ended, or cancel"},
+    {RUN_RUNNING, RUN_PARKED,
+     "a person is needed: outcome unknown, pivot passed, on_failure: park"},
+    {RUN_RUNNING, RUN_ABANDONED, "abandon"},
+    {RUN_COMPENSATING, RUN_COMPENSATED, "everything applied was undone"},
+    {RUN_COMPENSATING, RUN_PARKED, "a compensation failed, or an unknown outcome is in the way"},
+    {RUN_COMPENSATING, RUN_ABANDONED, "abandon"},
+    {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
+    {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
+    {RUN_PARKED, RUN_ABANDONED, "abandon"},
+};
+const size_t run_transitions_count = ARRAY_LEN(run_transitions);
+
+bool run_transition_allowed(enum run_state from, enum run_state to)
+{
+    for (size_t i = 0; i < run_transitions_count; i++)
+        if (run_transitions[i].from == from && run_transitions[i].to == to)
+            return true;
+    return false;
+}
+
 uint16_t shard_of(struct str run_id)
 {
     const char *tilde = run_id.len ? memchr(run_id.ptr, '~', run_id.len) : NULL;

@@ -89,6 +89,16 @@ enum direction direction_of(struct str name);
 
 bool run_state_is_terminal(enum run_state state);
 
+/* The transition table of run states, as data: printed by `sagactl explain --states`, drawn in the
+ * README, and checked against every transition that the tests see. */
+struct run_transition {
+    enum run_state from, to; /* RUN_NONE -> the first state */
+    const char *why;
+};
+extern const struct run_transition run_transitions[];
+extern const size_t run_transitions_count;
+bool run_transition_allowed(enum run_state from, enum run_state to);
+
 /* Names one effect: a step instance, a direction, a generation. */
 struct effect_ref {
     uint16_t step;   /* index in the plan */

@@ -128,9 +128,10 @@ typedef void store_answered(void *arg, const struct store_answer *answer);
  * Always answers, later. */
 void store_pg_query(struct store_pg *store, const char *sql, const char *const *params,
                     unsigned count, store_answered *done, void *arg);
-/* Registers a definition. `steps` and `run_id_parts` are JSON texts (see saga.workflow), parts may
- * be absent. The answer's text is "applied", "unchanged" or "current" (known before, made current);
- * ERR_CONFLICT: the label stands for other content. */
+/* Registers a definition. `run_id_parts`: its run_id template as SQL can render it, a JSON list of
+ * {"lit": text} and {"path": [names of input fields]}; absent if it cannot. The answer's text is
+ * "applied", "unchanged" or "current" (known before, made current); ERR_CONFLICT: the label stands
+ * for other content. */
 void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
                     const char *actor, store_answered *done, void *arg);
 /* Puts a row into the inbox of the shard's owner, whoever that is. The answer's text is the id. A

@@ -248,7 +248,9 @@ void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str 
     pgconn_param_text(&params, str_z(plan->description));
     pgconn_param_text(&params, plan->source);
     pgconn_param_text(&params, buf_str(&steps));
-    pgconn_param_text(&params, run_id_parts);
+    /* SQL must know that there is a template, also when it cannot render it. */
+    pgconn_param_text(&params,
+                      run_id_parts.ptr || !plan->run_id ? run_id_parts : STR("\"complex\""));
     pgconn_param_text(&params, str_z(actor));
     ask(store, "select saga.workflow_apply_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)", &params,
         question);

@@ -159,6 +159,8 @@ static void own_tell(struct store_pg *store)
 {
     const struct store_lane *write = &store->lanes[0];
     store->events.own(store->events.arg, write->epoch, write->seq, store->shards);
+    store->looked_at = (struct mono){0}; /* free shards are seen, and taken, at once */
+    loop_timer_set(store->lease_timer, 0);
 }
 
 static void acquired(void *arg, const struct pgconn_result *result)

@@ -45,12 +45,13 @@ static int64_t between_ms(struct world *world, int64_t low, int64_t high)
 }
 
 /* Things of one instant happen in the order in which they were asked for. */
-#define TIE_BITS 10
+#define TIE_BITS 24
 
 static void event_set(struct world *world, struct world_event *event, int64_t delay_us)
 {
     int64_t tie = (int64_t)(++world->scheduled & ((1 << TIE_BITS) - 1));
-    heap_set(&world->queue, &event->node, (world->now + delay_us) * (1 << TIE_BITS) + tie);
+    heap_set(&world->queue, &event->node,
+             (world->now - EPOCH_US + delay_us) * (1 << TIE_BITS) + tie);
 }
 
 static struct world_event *schedule(struct world *world, int64_t delay_us, int daemon, void *data,
@@ -219,20 +220,11 @@ static struct row_run *row_new(struct world *world, const struct unit_run *unit_
     return row;
 }
 
-static void transition_check(struct world *world, const struct row_run *row, enum run_state to)
-{
-    enum run_state from = row->now.state;
-    if (from != to && !run_transition_allowed(from, to))
-        world_fail(world, "run %s went from %s to %s, which no rule allows", row->id.ptr,
-                   run_state_name(from), run_state_name(to));
-}
-
 static void record_write(struct world *world, struct row_run *row, const struct run_record *record)
 {
     struct record_effect *effect;
     switch (record->kind) {
     case RECORD_START:
-        transition_check(world, row, RUN_RUNNING);
         row->start = record->start;
         row->now.state = RUN_RUNNING;
         row->now.direction = DIRECTION_EXECUTE;
@@ -256,7 +248,8 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             *effect = record->effect;
         break;
     case RECORD_RUN:
-        transition_check(world, row, record->run.state);
+        if (run_state_is_terminal(row->now.state))
+            world_fail(world, "run %s goes on after it has ended", row->id.ptr);
         row->now = record->run;
         row->has_run_record = true;
         break;
@@ -299,6 +292,26 @@ static void taken_add(struct world *world, struct unit_answer *answer, struct un
     answer->taken = *list;
 }
 
+static void row_trace(struct world *world, int lane, uint64_t seq, const struct row_run *row,
+                      const struct unit_run *unit_run)
+{
+    if (!world->trace)
+        return;
+    world_trace(world, "  lane %d unit %llu writes %s: %s %s", lane, (unsigned long long)seq,
+                row->id.ptr, run_state_name(row->now.state),
+                row->now.reason ? park_reason_name(row->now.reason) : "");
+    for (uint32_t i = 0; i < unit_run->records_count; i++) {
+        const struct run_record *record = &unit_run->records[i];
+        if (record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT)
+            world_trace(world, "      %s %s %s: %s (%s), attempts %u",
+                        record->kind == RECORD_CLAIM ? "claim" : "effect",
+                        row->plan->steps[record->effect.ref.step].id,
+                        direction_name(record->effect.ref.direction),
+                        step_state_name(record->effect.state.state),
+                        outcome_name(record->effect.state.outcome), record->effect.state.attempts);
+    }
+}
+
 static void unit_write(struct world *world, int lane, uint64_t seq, const struct unit *unit,
                        struct unit_answer *answer)
 {
@@ -315,11 +328,15 @@ static void unit_write(struct world *world, int lane, uint64_t seq, const struct
         }
         if (!row)
             row = row_new(world, unit_run, lane, seq);
+        /* The run's own columns first: claims are checked against its turn. */
         for (uint32_t j = 0; j < unit_run->records_count; j++)
-            record_write(world, row, &unit_run->records[j]);
-        world_trace(world, "  lane %d unit %llu writes %s (%u records) now %s", lane,
-                    (unsigned long long)seq, row->id.ptr, unit_run->records_count,
-                    run_state_name(row->now.state));
+            if (unit_run->records[j].kind <= RECORD_START ||
+                unit_run->records[j].kind == RECORD_RUN)
+                record_write(world, row, &unit_run->records[j]);
+        for (uint32_t j = 0; j < unit_run->records_count; j++)
+            if (unit_run->records[j].kind > RECORD_START && unit_run->records[j].kind != RECORD_RUN)
+                record_write(world, row, &unit_run->records[j]);
+        row_trace(world, lane, seq, row, unit_run);
     }
     for (uint16_t shard = 0; shard < RUN_SHARDS; shard++)
         if (unit->release_shards >> shard & 1)
@@ -369,7 +386,10 @@ static void message_answered(struct world_event *event)
     struct message *message = event->data;
     if (!event_reaches(event) || daemon->connection != event->connection)
         return;
-    ASSERT(daemon->messages == message);
+    if (daemon->messages != message) { /* an earlier answer still waits for a frozen daemon */
+        event_set(event->world, event, MS_US);
+        return;
+    }
     daemon->messages = message->next;
     if (!daemon->messages)
         daemon->messages_tail = &daemon->messages;
@@ -393,8 +413,8 @@ static void message_arrived(struct world_event *event)
                 (unsigned long long)message->seq, current ? "arrives" : "arrives as a ghost",
                 message->answer.verdict);
     if (current)
-        schedule(world, between_ms(world, 1, 5), event->daemon, message, message_answered)
-            ->connection = event->connection;
+        schedule(world, 2 * MS_US, event->daemon, message, message_answered)->connection =
+            event->connection;
 }
 
 static int64_t store_delay(struct daemon *daemon)
@@ -1104,6 +1124,8 @@ static void clients_make(struct world *world)
         run->input_hash = sha256_of(run->input);
         *request = (struct submission){
             .world = world, .run = run, .input = run->input, .hash = run->input_hash};
+        world_trace(world, "run %s with input " STR_FMT ":\n" STR_FMT, run->id, STR_ARG(run->input),
+                    STR_ARG(run->plan->source));
         schedule(world, between_ms(world, 10, 15000), -1, request, submit);
         if (world->faults.resubmit && rand_chance(&world->rand, 40))
             schedule(world, between_ms(world, 100, 20000), -1, run, submit_other);
@@ -1155,7 +1177,7 @@ void world_run(struct world *world)
         ASSERT(top);
         struct world_event *event = CONTAINER_OF(top, struct world_event, node);
         heap_remove(&world->queue, top);
-        world->now = MAX(world->now, top->key >> TIE_BITS);
+        world->now = MAX(world->now, EPOCH_US + (top->key >> TIE_BITS));
         event->fn(event);
     }
     if (!world->failure[0])

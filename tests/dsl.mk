@@ -1,0 +1,11 @@
+# What is generated from the compiler: the reference, the editors' schema, the golden texts.
+
+COMPILER_TESTS = $(BUILD)/tests/unit/2_compiler
+
+update-reference: $(COMPILER_TESTS)/test_reference ## write dsl/workflow.schema.json and the tables of dsl/README.md
+	$(Q)UPDATE=1 $(COMPILER_TESTS)/test_reference >/dev/null 2>&1; git diff --stat -- dsl
+
+update-golden: $(COMPILER_TESTS)/test_golden ## write the compiler's expected texts anew; read the difference
+	$(Q)UPDATE=1 $(COMPILER_TESTS)/test_golden >/dev/null 2>&1; git diff --stat -- tests/golden
+
+.PHONY: update-reference update-golden
