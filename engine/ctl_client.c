@@ -4,6 +4,7 @@
 #include "engine/ctl_json.h"
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
+#include "engine/version.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -191,7 +192,7 @@ static void easy_prepare(struct transfer *transfer, struct str path)
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, 5L);
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "sagactl/" CTL_VERSION);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "sagactl/" SAGA_VERSION);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);

@@ -12,8 +12,6 @@
 #include "engine/base/err.h"
 #include "engine/base/json.h"
 
-#define CTL_VERSION "0.1.0"
-
 /* A contract: scripts rely on the numbers. */
 #define CTL_EXITS(X)                                                                 \
     X(CTL_OK, 0, "ok; the run ended completed")                                      \

@@ -4,6 +4,7 @@
 #include "engine/ctl_client.h"
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
+#include "engine/version.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -34,7 +35,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
     ctl->color_stderr = color_wanted(ctl, STDERR_FILENO);
     ctl->terminal = is_terminal(STDOUT_FILENO);
     if (version) {
-        buf_add_z(&ctl->out, "sagactl " CTL_VERSION "\n");
+        buf_add_z(&ctl->out, "sagactl " SAGA_VERSION "\n");
         return CTL_OK;
     }
     if (help) {
