@@ -77,24 +77,29 @@ static uint32_t points_between(struct str source, uint32_t start, uint32_t end)
     return points;
 }
 
-struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
+uint32_t doc_line(const struct doc *doc, uint32_t at)
 {
     uint32_t low = 0, high = doc->lines_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (doc->lines[middle] <= start)
+        if (doc->lines[middle] <= at)
             low = middle;
         else
             high = middle;
     }
-    uint32_t line_end =
-        low + 1 < doc->lines_count ? doc->lines[low + 1] - 1 : (uint32_t)doc->source.len;
-    while (line_end > doc->lines[low] && strchr(" \t\r", doc->source.ptr[line_end - 1]))
+    return low + 1;
+}
+
+struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
+{
+    uint32_t line = doc_line(doc, start), line_start = doc->lines[line - 1];
+    uint32_t line_end = line < doc->lines_count ? doc->lines[line] - 1 : (uint32_t)doc->source.len;
+    while (line_end > line_start && strchr(" \t\r", doc->source.ptr[line_end - 1]))
         line_end--;
     uint32_t span = points_between(doc->source, start, MIN(end, line_end));
     return (struct place){
-        .line = low + 1,
-        .column = points_between(doc->source, doc->lines[low], start) + 1,
+        .line = line,
+        .column = points_between(doc->source, line_start, start) + 1,
         .span = MAX(span, 1u),
     };
 }
@@ -358,11 +363,12 @@ static const struct node *map_load(struct loader *l)
     l->depth++;
     while (event_next(l) && l->event.type != YAML_MAPPING_END_EVENT) {
         const struct node *key = node_load(l), *value = NULL;
+        if (key) /* a key is no value: it does not count */
+            l->nodes -= key->weight;
         if (key && event_next(l))
             value = node_load(l);
         if (!value)
             break;
-        node_grow(node, key);
         node_grow(node, value);
         scalar_resolve_value(l->doc, l->diags, value);
         if (scalar_check_key(l->doc, l->diags, key))
@@ -509,10 +515,11 @@ void doc_free(struct doc *doc)
 
 const struct pair *node_get_pair(const struct node *map, const char *key)
 {
+    struct str wanted = str_z(key);
     if (!map || map->kind != NODE_MAP)
         return NULL;
     for (uint32_t i = 0; i < map->count; i++)
-        if (str_eq_z(map->pairs[i].key->text, key))
+        if (str_eq(map->pairs[i].key->text, wanted))
             return &map->pairs[i];
     return NULL;
 }
