@@ -452,29 +452,62 @@ static void stream_load(struct loader *l)
     doc->root = root;
 }
 
+/* The first byte that is no UTF-8; `source` has one. */
+static uint32_t utf8_error_find(struct str source)
+{
+    size_t at = 0;
+    while (at < source.len) {
+        size_t next = at + 1;
+        while (next < source.len && ((unsigned char)source.ptr[next] & 0xC0) == 0x80)
+            next++;
+        if (!str_is_utf8((struct str){source.ptr + at, next - at}))
+            break;
+        at = next;
+    }
+    return (uint32_t)at;
+}
+
+/* Characters that end a line for some YAML tools and not for others: NEL, LS, PS and a lone CR. */
+static bool doubtful_break_find(struct str source, uint32_t *at)
+{
+    for (size_t i = 0; i < source.len; i++) {
+        struct str rest = {source.ptr + i, source.len - i};
+        bool found = rest.ptr[0] == '\r' && !str_starts(rest, STR("\r\n"));
+        if ((unsigned char)rest.ptr[0] >= 0x80)
+            found = str_starts(rest, STR("\xC2\x85")) || str_starts(rest, STR("\xE2\x80\xA8")) ||
+                    str_starts(rest, STR("\xE2\x80\xA9"));
+        if (found) {
+            *at = (uint32_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool source_check(struct doc *doc, size_t bytes_max, struct diags *diags)
 {
+    uint32_t at;
     if (doc->source.len > bytes_max) {
         diag_add(diags, DIAG_ERROR, "E009", 0, 0, 0, "the file is larger than %zu KiB",
                  bytes_max / 1024);
         return false;
     }
-    if (str_is_utf8(doc->source))
-        return true;
-    /* The longest valid prefix, by halves: validity of a prefix that ends between characters. */
-    uint32_t at = 0;
     lines_index(doc);
-    while (at < doc->source.len) {
-        uint32_t next = at + 1;
-        while (next < doc->source.len && ((unsigned char)doc->source.ptr[next] & 0xC0) == 0x80)
-            next++;
-        if (!str_is_utf8((struct str){doc->source.ptr + at, next - at}))
-            break;
-        at = next;
+    if (!str_is_utf8(doc->source)) {
+        at = utf8_error_find(doc->source);
+        struct place place = doc_place(doc, at, at + 1);
+        diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1,
+                 "the file is not UTF-8 here");
+        return false;
     }
-    struct place place = doc_place(doc, at, at + 1);
-    diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1, "the file is not UTF-8 here");
-    return false;
+    if (doubtful_break_find(doc->source, &at)) {
+        struct place place = doc_place(doc, at, at + 1);
+        struct diag *diag = diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1,
+                                     "this character ends a line for some YAML tools only");
+        diag_help(diags, diag, "end lines with LF or CRLF; inside quotes write \"\\u2028\"");
+        return false;
+    }
+    return true;
 }
 
 void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nodes_max,
@@ -488,7 +521,6 @@ void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nod
     }
     if (!source_check(doc, bytes_max, diags))
         return;
-    lines_index(doc);
     if (!yaml_parser_initialize(&l.parser))
         abort(); /* out of memory */
     yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);

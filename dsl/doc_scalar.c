@@ -361,14 +361,20 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+/* A backslash at the end of a line joins it with the next one. */
+static bool is_line_join(const struct cursor *c)
+{
+    return c->style == NODE_DOUBLE && c->at + 1 < c->end && c->source.ptr[c->at] == '\\' &&
+           (c->source.ptr[c->at + 1] == '\n' || c->source.ptr[c->at + 1] == '\r');
+}
+
 /* Moves over one character of both texts; returns its decoded bytes. Where they differ (folded
  * lines, indentation) both skip their blanks: the characters after them meet again. */
 static size_t cursor_step(struct cursor *c, struct str text, size_t i)
 {
     char now = c->source.ptr[c->at];
     if (c->style == NODE_DOUBLE && now == '\\') {
-        bool joins = c->at + 1 < c->end && is_blank(c->source.ptr[c->at + 1]) &&
-                     c->source.ptr[c->at + 1] != ' ' && c->source.ptr[c->at + 1] != '\t';
+        bool joins = is_line_join(c);
         c->at += escape_source_len(c);
         if (!joins)
             return utf8_len(text.ptr[i]);
@@ -409,10 +415,13 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
         size_t step = cursor_step(&c, node->text, i);
         i += step;
     }
-    /* Where the wanted character begins a line, its indentation is still ahead. */
-    if (to < node->text.len && !is_blank(node->text.ptr[to]) && c.style != NODE_DOUBLE)
+    /* Where the wanted character begins a line, the break and its indentation are still ahead. */
+    if (to < node->text.len && !is_blank(node->text.ptr[to])) {
+        if (is_line_join(&c))
+            c.at++;
         while (c.at < c.end && is_blank(c.source.ptr[c.at]))
             c.at++;
+    }
     return (uint32_t)c.at;
 }
 
