@@ -139,12 +139,11 @@ struct str expr_path(const struct expr *expr, struct arena *arena)
 
 const char *value_kind_name(struct value value)
 {
-    switch (value.kind) {
-    case VALUE_TIME: return "time";
-    case VALUE_DURATION: return "duration";
-    case VALUE_JSON: break;
-    }
-    return value.json->kind == JSON_NONE ? "omit" : json_kind_name(value.json->kind);
+    static const char *const names[] = {"omit", "null",   "a boolean", "a number",
+                                        "text", "a list", "an object"};
+    if (value.kind != VALUE_JSON)
+        return value.kind == VALUE_TIME ? "a time" : "a duration";
+    return names[value.json->kind];
 }
 
 static int missing(struct evaluation *e, const struct expr *expr)
@@ -215,14 +214,8 @@ static int eval_step(struct evaluation *e, const struct expr *expr, struct value
 int eval_kind_error(struct evaluation *e, const struct expr *expr, struct value value,
                     const char *wanted)
 {
-    const char *name = value_kind_name(value);
-    bool bare = strcmp(name, "null") == 0 || strcmp(name, "omit") == 0;
-    return err_set(e->err, ERR_INVALID, "\"" STR_FMT "\" is %s%s, not %s",
-                   STR_ARG(expr_path(expr, e->arena)),
-                   bare                          ? ""
-                   : strcmp(name, "object") == 0 ? "an "
-                                                 : "a ",
-                   name, wanted);
+    return err_set(e->err, ERR_INVALID, "\"" STR_FMT "\" is %s, not %s",
+                   STR_ARG(expr_path(expr, e->arena)), value_kind_name(value), wanted);
 }
 
 /* A field of null counts as missing: the output of a skipped step is null. */

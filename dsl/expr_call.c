@@ -88,7 +88,7 @@ static int call_size(struct evaluation *e, const struct expr *expr, struct value
              (value.json->kind == JSON_LIST || value.json->kind == JSON_OBJECT))
         set_json(out, json_int(e->arena, value.json->count));
     else
-        return eval_kind_error(e, expr->args[0], value, "a text, a list or an object");
+        return eval_kind_error(e, expr->args[0], value, "text, a list or an object");
     return 0;
 }
 

@@ -44,7 +44,7 @@ MUST_USE int eval_charge(struct evaluation *e, size_t bytes);
 MUST_USE int eval_measure(struct evaluation *e, const struct json *value);
 /* `input.items[2].id`, for messages; cut when long. */
 struct str expr_path(const struct expr *expr, struct arena *arena);
-const char *value_kind_name(struct value value);
+const char *value_kind_name(struct value value); /* with its article: "a number" */
 /* "\"input.n\" is a number, not ..."; `wanted` has its article. */
 int eval_kind_error(struct evaluation *e, const struct expr *expr, struct value value,
                     const char *wanted);

@@ -201,6 +201,12 @@ static const char *const group_titles[] = {"",
 #undef X
 };
 
+static const char *const group_helps[] = {"",
+#define X(id, name, title, help) help,
+                                          LANG_GROUPS(X)
+#undef X
+};
+
 const char *lang_group_name(enum lang_group group)
 {
     ASSERT(group < LANG_GROUP_COUNT);
@@ -213,6 +219,12 @@ const char *lang_group_title(enum lang_group group)
     return group_titles[group];
 }
 
+const char *lang_group_help(enum lang_group group)
+{
+    ASSERT(group < LANG_GROUP_COUNT);
+    return group_helps[group];
+}
+
 /* `compensate` holds an action's keys beside its own. */
 static bool group_has(enum lang_group group, const struct lang_key *key)
 {
@@ -221,8 +233,10 @@ static bool group_has(enum lang_group group, const struct lang_key *key)
 
 const struct lang_key *lang_key_find(enum lang_group group, struct str name)
 {
+    char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
     for (size_t i = 0; i < lang_keys_count; i++)
-        if (group_has(group, &lang_keys[i]) && str_eq_z(name, lang_keys[i].name))
+        if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
+            str_eq_z(name, lang_keys[i].name))
             return &lang_keys[i];
     return NULL;
 }

@@ -89,6 +89,7 @@ const struct lang_key *lang_key_find(enum lang_group group, struct str name);
 size_t lang_key_names(enum lang_group group, const char **names, size_t max);
 const char *lang_group_name(enum lang_group group);
 const char *lang_group_title(enum lang_group group);
+const char *lang_group_help(enum lang_group group);
 /* What an author who wrote `name` here usually means, or NULL. */
 const char *lang_mistake_help(enum lang_group group, struct str name);
 /* True if `word` is one of "a|b|c". */

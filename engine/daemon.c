@@ -1,7 +1,7 @@
 #include "engine/daemon.h"
 
 #include "engine/api.h"
-#include "engine/invoke_http.h"
+#include "engine/invoke.h"
 #include "engine/limits.h"
 #include "engine/log.h"
 #include "engine/runner.h"
@@ -23,7 +23,7 @@ struct daemon {
     struct secrets *secrets;
     struct plans *plans;
     struct store_pg *store;
-    struct invoke_http *http;
+    struct invoke *invoke;
     struct runner *runner;
     struct api *api;
     struct control *control;
@@ -293,13 +293,14 @@ static void dsl_options_fill(struct daemon *daemon)
     }
 }
 
-static void http_open(struct daemon *daemon)
+static void invoke_open(struct daemon *daemon)
 {
-    struct invoke_http_options options = {.loop = daemon->o.loop,
-                                          .secrets = daemon->secrets,
-                                          .reply = daemon_reply,
-                                          .reply_arg = daemon};
-    daemon->http = invoke_http_new(&options);
+    struct invoke_options options = {.loop = daemon->o.loop,
+                                     .secrets = daemon->secrets,
+                                     .reply = daemon_reply,
+                                     .reply_arg = daemon,
+                                     .exec_directory = daemon->o.config->exec_directory};
+    daemon->invoke = invoke_new(&options);
 }
 
 static void store_open(struct daemon *daemon)
@@ -333,7 +334,7 @@ static void runner_open(struct daemon *daemon)
     struct runner_config config = {.env = daemon->env};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
-    daemon->runner = runner_new(&config, &store, invoke_http_port(daemon->http), &watch);
+    daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
 }
 
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
@@ -347,7 +348,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     }
     dsl_options_fill(daemon);
     daemon->plans = plans_new(&daemon->dsl);
-    http_open(daemon);
+    invoke_open(daemon);
     store_open(daemon);
     runner_open(daemon);
     struct api_options api = {.loop = options->loop,
@@ -380,7 +381,7 @@ void daemon_close(struct daemon *daemon)
     control_close(daemon->control);
     runner_free(daemon->runner);
     store_pg_close(daemon->store);
-    invoke_http_free(daemon->http);
+    invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     secrets_free(daemon->secrets);
     arena_free(&daemon->arena);
@@ -403,9 +404,9 @@ static void drain_look(void *arg)
     bool late = loop_mono().us >= daemon->drain_until.us;
     if (daemon->releasing)
         return;
-    if (late && !runner_is_idle(daemon->runner) && invoke_http_busy(daemon->http)) {
+    if (late && !runner_is_idle(daemon->runner) && invoke_busy(daemon->invoke)) {
         log_warn("the drain's time is over: attempts in flight are cut off; they count as unknown");
-        invoke_http_drain(daemon->http, true);
+        invoke_drain(daemon->invoke, true);
     }
     if (!runner_is_idle(daemon->runner) && loop_mono().us < daemon->drain_until.us + SECOND_US) {
         loop_timer_set(daemon->drain_timer, DRAIN_LOOK_US);
@@ -425,7 +426,7 @@ void daemon_drain(struct daemon *daemon)
     if (daemon->control)
         control_stop(daemon->control);
     runner_drain(daemon->runner);
-    invoke_http_drain(daemon->http, false);
+    invoke_drain(daemon->invoke, false);
     daemon->drain_timer = loop_timer_new(daemon->o.loop, drain_look, daemon);
     loop_timer_set(daemon->drain_timer, 0);
 }

@@ -1,6 +1,11 @@
-# What the language's table generates, and the golden texts of the compiler.
+# What is generated from the compiler: the reference, the editors' schema, the golden texts.
 
-update-golden: $(BUILD)/tests/unit/2_compiler/test_golden ## write the compiler's expected texts anew; read the diff
-	$(Q)UPDATE=1 $(BUILD)/tests/unit/2_compiler/test_golden >/dev/null; git diff --stat -- tests/golden
+COMPILER_TESTS = $(BUILD)/tests/unit/2_compiler
 
-.PHONY: update-golden
+update-reference: $(COMPILER_TESTS)/test_reference ## write dsl/workflow.schema.json and the tables of dsl/README.md
+	$(Q)UPDATE=1 $(COMPILER_TESTS)/test_reference >/dev/null 2>&1; git diff --stat -- dsl
+
+update-golden: $(COMPILER_TESTS)/test_golden ## write the compiler's expected texts anew; read the difference
+	$(Q)UPDATE=1 $(COMPILER_TESTS)/test_golden >/dev/null 2>&1; git diff --stat -- tests/golden
+
+.PHONY: update-reference update-golden
