@@ -187,7 +187,7 @@ static void found(void *arg, const struct store_answer *answer)
         control_reply_text(request, 409, "application/problem+json", json_text(problem, arena));
         return;
     }
-    struct str run_id = arena_str(arena, result->items[0]->text); /* with a NUL after it */
+    struct str run_id = arena_str(arena, result->items[0]->text); /* a C string from here on */
     if (find->events)
         events_begin(find->api, request, run_id);
     else

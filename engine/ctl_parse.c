@@ -98,6 +98,8 @@ static int value_check(struct ctl *ctl, enum ctl_opt id, struct str name, const 
     if (!*value && option->form != CTL_TEXT_ANY)
         return ctl_usage(ctl, "the option " STR_FMT " needs a value that is not empty",
                          STR_ARG(name));
+    if (!str_is_utf8(str_z(value)) && id != OPT_SOCKET)
+        return ctl_usage(ctl, "the value of " STR_FMT " is not UTF-8", STR_ARG(name));
     switch (option->form) {
     case CTL_FLAG:
     case CTL_TEXT:
@@ -183,9 +185,12 @@ static int verb_read(struct ctl *ctl, const char *name)
 static int args_check(struct ctl *ctl)
 {
     const struct ctl_verb *verb = ctl->verb;
-    for (unsigned i = 0; i < ctl->args_count; i++)
+    for (unsigned i = 0; i < ctl->args_count; i++) {
         if (!*ctl->args[i])
             return ctl_usage(ctl, "an argument of %s is empty", verb->name);
+        if (verb->arg != CTL_ARG_FILE && !str_is_utf8(str_z(ctl->args[i])))
+            return ctl_usage(ctl, "an argument of %s is not UTF-8", verb->name);
+    }
     if (ctl->args_count < verb->args_min)
         return ctl_usage(ctl, "%s needs %s", verb->name, verb->args);
     if (ctl->args_count > verb->args_max)
