@@ -96,6 +96,8 @@ struct store_pg {
     unsigned flights;     /* units sent and not answered */
     unsigned answers_due; /* sends while it was down, to be answered undecided */
     struct loop_call answers_call;
+    void (*commit)(void *arg, uint64_t invocation_id, void *encoded);
+    void *commit_arg;
     unsigned release_no; /* moves whenever a hand-over is sent or answered */
 
     /* leases */

@@ -198,6 +198,7 @@ static void acquired(void *arg, const struct pgconn_result *result)
         struct store_lane *lane = &store->lanes[row];
         snprintf(lane->name, sizeof(lane->name), STR_FMT,
                  STR_ARG(store_field(result->rows, row, 0)));
+        snprintf(lane->token, sizeof(lane->token), "%s", store->nonce);
         lane->epoch = (uint64_t)pg_int(store_field(result->rows, row, 1));
         lane->seq = (uint64_t)pg_int(store_field(result->rows, row, 2));
         struct wall last = pg_timestamp(store_field(result->rows, row, 3));
