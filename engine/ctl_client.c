@@ -468,20 +468,12 @@ int ctl_get(struct ctl *ctl, struct str path, struct ctl_reply *reply, const str
     return CTL_OK;
 }
 
-struct str ctl_path(struct ctl *ctl, const char *fmt, ...)
+struct str ctl_path(struct ctl *ctl, const char *before, struct str part, const char *after)
 {
     struct buf path = {0};
-    va_list args;
-    va_start(args, fmt);
-    for (const char *at = fmt; *at; at++) {
-        if (at[0] == '%' && at[1] == 's') {
-            uri_encode(str_z(va_arg(args, const char *)), &path);
-            at++;
-        } else {
-            buf_add_char(&path, *at);
-        }
-    }
-    va_end(args);
+    buf_add_z(&path, before);
+    uri_encode(part, &path);
+    buf_add_z(&path, after);
     struct str kept = arena_str(&ctl->scratch, buf_str(&path));
     buf_free(&path);
     return kept;

@@ -55,8 +55,8 @@ int ctl_refused(struct ctl *ctl, const struct ctl_reply *reply);
 MUST_USE int ctl_get(struct ctl *ctl, struct str path, struct ctl_reply *reply,
                      const struct json **json);
 
-/* A path from literal text and encoded parts: "%s" in `fmt` takes a text and encodes it. */
-struct str ctl_path(struct ctl *ctl, const char *fmt, ...);
+/* A path with one part that is encoded: ctl_path(ctl, "/v1/runs/", run_id, "/events"). */
+struct str ctl_path(struct ctl *ctl, const char *before, struct str part, const char *after);
 
 /* Server-sent events. Both functions return false to stop; `tick` (may be NULL) is called every
  * `tick_ms` at least. Also stops when stdout's reader has gone away. */

@@ -46,7 +46,7 @@ static int row_find(struct ctl *ctl, struct str run_id, struct str *raw, const s
     struct err err;
     *raw = STR_NONE;
     *row = NULL;
-    int code = ctl_get(ctl, ctl_path(ctl, "/v1/dead?run_id=%s", run_id.ptr), &reply, NULL);
+    int code = ctl_get(ctl, ctl_path(ctl, "/v1/dead?run_id=", run_id, ""), &reply, NULL);
     struct str rest = ctl_json_member(reply.body, "dead");
     while (!code && (item = ctl_json_next_item(&rest)).ptr)
         if (ctl_json_parse(item, &ctl->scratch, &parsed, &err) == 0 &&

@@ -114,7 +114,7 @@ static bool state_check(struct follow *follow)
     const struct json *json;
     struct err err;
     arena_reset(&ctl->scratch);
-    request.path = ctl_path(ctl, "/v1/runs/%s", follow->run_id.ptr);
+    request.path = ctl_path(ctl, "/v1/runs/", follow->run_id, "");
     follow->check_at = wall_add(ctl_now(), CHECK_EVERY_US);
     int code = ctl_call(ctl, &request, &reply, &err);
     if (code || reply.status != 200) {
@@ -162,7 +162,7 @@ static int follow_run(struct follow *follow)
             return CTL_TIMEOUT;
         }
         struct ctl_stream stream = {
-            .path = ctl_path(ctl, "/v1/runs/%s/events", follow->run_id.ptr),
+            .path = ctl_path(ctl, "/v1/runs/", follow->run_id, "/events"),
             .last_id = str_z(follow->last_id),
             .event = on_event,
             .tick = on_tick,

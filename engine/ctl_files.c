@@ -249,10 +249,10 @@ static uint32_t daemon_diags_say(struct ctl *ctl, const struct file *file, const
         struct str code = json_get_text(item, "code"), help = json_get_text(item, "help");
         struct str message = json_get_text(item, "message");
         bool warning = str_eq_z(json_get_text(item, "severity"), "warning");
-        struct diag *diag =
-            diag_add(&diags, warning ? DIAG_WARNING : DIAG_ERROR, code.len == 4 ? code.ptr : "E000",
-                     place_of(item, "line"), place_of(item, "column"),
-                     MAX(place_of(item, "span"), 1u), STR_FMT, STR_ARG(message));
+        struct diag *diag = diag_add(&diags, warning ? DIAG_WARNING : DIAG_ERROR,
+                                     code.len == 4 ? arena_str(&ctl->arena, code).ptr : "E000",
+                                     place_of(item, "line"), place_of(item, "column"),
+                                     MAX(place_of(item, "span"), 1u), STR_FMT, STR_ARG(message));
         if (help.ptr)
             diag_help(&diags, diag, STR_FMT, STR_ARG(help));
     }
@@ -268,7 +268,8 @@ static uint32_t daemon_diags_say(struct ctl *ctl, const struct file *file, const
 static int daemon_check(struct ctl *ctl, const struct file *file)
 {
     struct ctl_request request = {.method = "POST",
-                                  .path = ctl_path(ctl, "/v1/validate?file=%s", file->name),
+                                  .path =
+                                      ctl_path(ctl, "/v1/validate?file=", str_z(file->name), ""),
                                   .body = file->source,
                                   .content_type = "application/yaml"};
     struct ctl_reply reply;
@@ -295,7 +296,8 @@ static int daemon_check(struct ctl *ctl, const struct file *file)
 static int file_apply(struct ctl *ctl, struct file *file)
 {
     struct ctl_request request = {.method = "PUT",
-                                  .path = ctl_path(ctl, "/v1/workflows?file=%s", file->name),
+                                  .path =
+                                      ctl_path(ctl, "/v1/workflows?file=", str_z(file->name), ""),
                                   .body = file->source,
                                   .content_type = "application/yaml"};
     struct ctl_reply reply;

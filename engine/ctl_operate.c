@@ -92,7 +92,8 @@ int ctl_verb_operate(struct ctl *ctl)
         return code;
     body_text(&body, "reason", ctl_option(ctl, OPT_REASON));
     buf_add_char(&body, '}');
-    code = act(ctl, ctl_path(ctl, "/v1/runs/%s/%s", ctl->args[0], ctl->verb->name), &body);
+    const char *verb = arena_printf(&ctl->arena, "/%s", ctl->verb->name).ptr;
+    code = act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), verb), &body);
     buf_free(&body);
     return code;
 }
@@ -120,9 +121,9 @@ static int by_hand(struct ctl *ctl, struct buf *body)
         body_raw(body, "output", output);
     body_text(body, "reason", ctl_option(ctl, OPT_REASON));
     buf_add_char(body, '}');
-    return act(
-        ctl, ctl_path(ctl, "/v1/runs/%s/steps/%s/%s", ctl->args[0], ctl->args[1], ctl->verb->name),
-        body);
+    const char *verb = arena_printf(&ctl->arena, "/%s", ctl->verb->name).ptr;
+    struct str run = ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/steps/");
+    return act(ctl, ctl_path(ctl, run.ptr, str_z(ctl->args[1]), verb), body);
 }
 
 int ctl_verb_settle(struct ctl *ctl)

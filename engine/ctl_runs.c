@@ -35,7 +35,7 @@ static bool candidates_say(struct ctl *ctl, const char *name, const struct ctl_r
 int ctl_run_find(struct ctl *ctl, const char *name, struct ctl_run *out)
 {
     struct ctl_request request = {.method = "GET",
-                                  .path = ctl_path(ctl, "/v1/runs/%s?prefix=1", name)};
+                                  .path = ctl_path(ctl, "/v1/runs/", str_z(name), "?prefix=1")};
     struct err err;
     if (ctl_call(ctl, &request, &out->reply, &err) != 0)
         return ctl_fail(ctl, &err);
@@ -105,7 +105,7 @@ int ctl_run_wait(struct ctl *ctl, struct str run_id, struct wall deadline, struc
     run_id = arena_str(&ctl->arena, run_id);
     for (;;) {
         arena_reset(&ctl->scratch);
-        request.path = ctl_path(ctl, "/v1/runs/%s", run_id.ptr);
+        request.path = ctl_path(ctl, "/v1/runs/", run_id, "");
         struct wall asked_at = ctl_now();
         /* Shorter than a second: asked without waiting, so that the deadline is kept. */
         request.wait_s = seconds_left(deadline);
@@ -137,7 +137,7 @@ int ctl_run_events(struct ctl *ctl, struct str run_id, struct ctl_reply *reply,
                    const struct json **events)
 {
     const struct json *json;
-    int code = ctl_get(ctl, ctl_path(ctl, "/v1/runs/%s/events", run_id.ptr), reply, &json);
+    int code = ctl_get(ctl, ctl_path(ctl, "/v1/runs/", run_id, "/events"), reply, &json);
     if (code)
         return code;
     *events = json_get_z(json, "events");

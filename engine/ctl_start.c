@@ -110,7 +110,7 @@ int ctl_verb_run(struct ctl *ctl)
         arm_farewell(ctl, started.run.id);
         if (existing)
             ctl_say(ctl, "existing run: nothing new was started");
-        code = ctl_run_find(ctl, started.run.id.ptr, &started);
+        code = ctl_run_find(ctl, arena_str(&ctl->arena, started.run.id).ptr, &started);
         return code ? code : ctl_run_watch(ctl, &started, deadline);
     }
     ctl_run_print_result(ctl, &started, existing);

@@ -269,7 +269,7 @@ static int shown_renew(struct watch *watch)
     struct err err;
     ctl->scratch = (struct arena){0};
     struct ctl_request request = {.method = "GET",
-                                  .path = ctl_path(ctl, "/v1/runs/%s", watch->shown->run.id.ptr)};
+                                  .path = ctl_path(ctl, "/v1/runs/", watch->shown->run.id, "")};
     int code = ctl_call(ctl, &request, &fresh.reply, &err);
     bool passing = code == ERR_UNAVAILABLE || code == ERR_TIMEOUT ||
                    (!code && ctl_status_passes(fresh.reply.status));
