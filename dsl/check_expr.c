@@ -445,14 +445,6 @@ static struct type output_type(struct checker *k, uint16_t step)
     return type_any;
 }
 
-static uint16_t step_find(const struct compiler *cx, struct str id)
-{
-    for (uint16_t i = 0; i < cx->plan->steps_count; i++)
-        if (str_eq_z(id, cx->step_ids[i]))
-            return i;
-    return PLAN_STEP_NONE;
-}
-
 /* Whether the step has run, if it runs at all, before this place is evaluated. */
 static bool step_visible(struct checker *k, const struct expr *expr, uint16_t step)
 {
@@ -503,7 +495,7 @@ static struct type check_step(struct checker *k, struct expr *expr)
     const struct shape *field = shape_find(shape_step, expr->name);
     if (!root_allowed(k, of->args[0], root_find(STR("steps"))))
         return type_any;
-    uint16_t step = step_find(k->cx, of->name);
+    uint16_t step = step_by_id(k->cx, of->name);
     if (step == PLAN_STEP_NONE) {
         struct diag *diag = bad(k, "E203", of->at, of->end,
                                 "unknown step `" STR_FMT "` in expression", STR_ARG(of->name));

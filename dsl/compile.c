@@ -125,6 +125,26 @@ static bool is_expression_word(struct str id)
     return false;
 }
 
+/* Ids are looked up for every reference, so they stand in a hash table. */
+static uint32_t slot_of(const struct compiler *cx, struct str id)
+{
+    uint32_t slot = (uint32_t)str_hash(id) % STEP_SLOTS;
+    while (cx->step_slots[slot] && !str_eq_z(id, cx->step_ids[cx->step_slots[slot] - 1]))
+        slot = (slot + 1) % STEP_SLOTS;
+    return slot;
+}
+
+static void step_id_add(struct compiler *cx, uint16_t index)
+{
+    cx->step_slots[slot_of(cx, str_z(cx->step_ids[index]))] = (uint16_t)(index + 1);
+}
+
+uint16_t step_by_id(const struct compiler *cx, struct str id)
+{
+    uint16_t found = cx->step_slots[slot_of(cx, id)];
+    return found ? (uint16_t)(found - 1) : PLAN_STEP_NONE;
+}
+
 static void id_compile(struct compiler *cx, uint16_t index)
 {
     struct step_source *source = &cx->sources[index];
@@ -145,10 +165,9 @@ static void id_compile(struct compiler *cx, uint16_t index)
     if (is_expression_word(node->text))
         node_error(cx, "E106", node, "`" STR_FMT "` is a word of the expressions",
                    STR_ARG(node->text));
-    for (uint16_t i = 0; i < index; i++) {
-        if (!str_eq_z(node->text, cx->step_ids[i]))
-            continue;
-        struct place other = doc_node_place(cx->doc, cx->sources[i].id);
+    uint16_t first = step_by_id(cx, node->text);
+    if (first != PLAN_STEP_NONE) {
+        struct place other = doc_node_place(cx->doc, cx->sources[first].id);
         struct diag *diag =
             node_error(cx, "E107", node, "duplicate step id `" STR_FMT "`", STR_ARG(node->text));
         diag->other_line = other.line;
@@ -156,14 +175,7 @@ static void id_compile(struct compiler *cx, uint16_t index)
         return;
     }
     cx->step_ids[index] = cx->steps[index].id;
-}
-
-static uint16_t step_by_id(const struct compiler *cx, struct str id)
-{
-    for (uint16_t i = 0; id.len && i < cx->plan->steps_count; i++)
-        if (str_eq_z(id, cx->step_ids[i]))
-            return i;
-    return PLAN_STEP_NONE;
+    step_id_add(cx, index);
 }
 
 /* False, and diagnosed, if the step cannot need the one that `node` names. */
@@ -278,7 +290,7 @@ static void steps_order(struct compiler *cx, const struct node *list)
     for (uint16_t i = 0; i < count; i++) {
         cx->sources[i].node = list->items[i];
         cx->steps[i].index = i;
-        cx->steps[i].line = doc_node_place(cx->doc, list->items[i]).line;
+        cx->steps[i].line = doc_line(cx->doc, list->items[i]->start);
         uint32_t errors = cx->diags->errors;
         keys_check(cx, list->items[i], LANG_STEP);
         cx->sources[i].broken = cx->diags->errors > errors;

@@ -572,7 +572,7 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
     one_kind_check(cx, node, kind);
     if (key->flags & LANG_PLANNED)
         return; /* said by keys_check */
-    out->line = doc_node_place(cx->doc, kind->key).line;
+    out->line = doc_line(cx->doc, kind->key->start);
     out->kind = strcmp(key->kinds, "http") == 0   ? ACTION_HTTP
                 : strcmp(key->kinds, "sql") == 0  ? ACTION_SQL
                 : strcmp(key->kinds, "exec") == 0 ? ACTION_EXEC

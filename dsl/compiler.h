@@ -63,6 +63,9 @@ struct step_source {
     struct place own_output;
 };
 
+#define STEP_SLOTS 1024
+_Static_assert(STEP_SLOTS > 2 * PLAN_STEPS_MAX, "the table of step ids never fills up");
+
 struct compiler {
     struct doc *doc;
     struct diags *diags;
@@ -74,8 +77,9 @@ struct compiler {
     const struct node **service_nodes; /* NULL: from the options */
     struct plan_step *steps;
     struct step_source *sources;
-    const char **step_ids; /* for diag_nearest; NULL ids are "" */
-    int64_t timeout_us;    /* `defaults` */
+    const char **step_ids;           /* for diag_nearest; those that cannot be used are "" */
+    uint16_t step_slots[STEP_SLOTS]; /* hash table of indices plus 1 */
+    int64_t timeout_us;              /* `defaults` */
     struct plan_retry retry, compensate_retry;
     enum on_failure on_failure;
 };
@@ -170,6 +174,8 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
                     struct plan_action *out);
 /* The one action key of the map, or NULL. */
 const struct pair *action_kind_find(const struct node *node);
+
+uint16_t step_by_id(const struct compiler *cx, struct str id); /* PLAN_STEP_NONE: unknown */
 
 static inline bool step_is_after(const struct compiler *cx, uint16_t step, uint16_t other)
 {

@@ -77,24 +77,29 @@ static uint32_t points_between(struct str source, uint32_t start, uint32_t end)
     return points;
 }
 
-struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
+uint32_t doc_line(const struct doc *doc, uint32_t at)
 {
     uint32_t low = 0, high = doc->lines_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (doc->lines[middle] <= start)
+        if (doc->lines[middle] <= at)
             low = middle;
         else
             high = middle;
     }
-    uint32_t line_end =
-        low + 1 < doc->lines_count ? doc->lines[low + 1] - 1 : (uint32_t)doc->source.len;
-    while (line_end > doc->lines[low] && strchr(" \t\r", doc->source.ptr[line_end - 1]))
+    return low + 1;
+}
+
+struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
+{
+    uint32_t line = doc_line(doc, start), line_start = doc->lines[line - 1];
+    uint32_t line_end = line < doc->lines_count ? doc->lines[line] - 1 : (uint32_t)doc->source.len;
+    while (line_end > line_start && strchr(" \t\r", doc->source.ptr[line_end - 1]))
         line_end--;
     uint32_t span = points_between(doc->source, start, MIN(end, line_end));
     return (struct place){
-        .line = low + 1,
-        .column = points_between(doc->source, doc->lines[low], start) + 1,
+        .line = line,
+        .column = points_between(doc->source, line_start, start) + 1,
         .span = MAX(span, 1u),
     };
 }
@@ -358,11 +363,12 @@ static const struct node *map_load(struct loader *l)
     l->depth++;
     while (event_next(l) && l->event.type != YAML_MAPPING_END_EVENT) {
         const struct node *key = node_load(l), *value = NULL;
+        if (key) /* a key is no value: it does not count */
+            l->nodes -= key->weight;
         if (key && event_next(l))
             value = node_load(l);
         if (!value)
             break;
-        node_grow(node, key);
         node_grow(node, value);
         scalar_resolve_value(l->doc, l->diags, value);
         if (scalar_check_key(l->doc, l->diags, key))
@@ -446,29 +452,62 @@ static void stream_load(struct loader *l)
     doc->root = root;
 }
 
+/* The first byte that is no UTF-8; `source` has one. */
+static uint32_t utf8_error_find(struct str source)
+{
+    size_t at = 0;
+    while (at < source.len) {
+        size_t next = at + 1;
+        while (next < source.len && ((unsigned char)source.ptr[next] & 0xC0) == 0x80)
+            next++;
+        if (!str_is_utf8((struct str){source.ptr + at, next - at}))
+            break;
+        at = next;
+    }
+    return (uint32_t)at;
+}
+
+/* Characters that end a line for some YAML tools and not for others: NEL, LS, PS and a lone CR. */
+static bool doubtful_break_find(struct str source, uint32_t *at)
+{
+    for (size_t i = 0; i < source.len; i++) {
+        struct str rest = {source.ptr + i, source.len - i};
+        bool found = rest.ptr[0] == '\r' && !str_starts(rest, STR("\r\n"));
+        if ((unsigned char)rest.ptr[0] >= 0x80)
+            found = str_starts(rest, STR("\xC2\x85")) || str_starts(rest, STR("\xE2\x80\xA8")) ||
+                    str_starts(rest, STR("\xE2\x80\xA9"));
+        if (found) {
+            *at = (uint32_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool source_check(struct doc *doc, size_t bytes_max, struct diags *diags)
 {
+    uint32_t at;
     if (doc->source.len > bytes_max) {
         diag_add(diags, DIAG_ERROR, "E009", 0, 0, 0, "the file is larger than %zu KiB",
                  bytes_max / 1024);
         return false;
     }
-    if (str_is_utf8(doc->source))
-        return true;
-    /* The longest valid prefix, by halves: validity of a prefix that ends between characters. */
-    uint32_t at = 0;
     lines_index(doc);
-    while (at < doc->source.len) {
-        uint32_t next = at + 1;
-        while (next < doc->source.len && ((unsigned char)doc->source.ptr[next] & 0xC0) == 0x80)
-            next++;
-        if (!str_is_utf8((struct str){doc->source.ptr + at, next - at}))
-            break;
-        at = next;
+    if (!str_is_utf8(doc->source)) {
+        at = utf8_error_find(doc->source);
+        struct place place = doc_place(doc, at, at + 1);
+        diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1,
+                 "the file is not UTF-8 here");
+        return false;
     }
-    struct place place = doc_place(doc, at, at + 1);
-    diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1, "the file is not UTF-8 here");
-    return false;
+    if (doubtful_break_find(doc->source, &at)) {
+        struct place place = doc_place(doc, at, at + 1);
+        struct diag *diag = diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1,
+                                     "this character ends a line for some YAML tools only");
+        diag_help(diags, diag, "end lines with LF or CRLF; inside quotes write \"\\u2028\"");
+        return false;
+    }
+    return true;
 }
 
 void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nodes_max,
@@ -482,7 +521,6 @@ void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nod
     }
     if (!source_check(doc, bytes_max, diags))
         return;
-    lines_index(doc);
     if (!yaml_parser_initialize(&l.parser))
         abort(); /* out of memory */
     yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);
@@ -509,10 +547,11 @@ void doc_free(struct doc *doc)
 
 const struct pair *node_get_pair(const struct node *map, const char *key)
 {
+    struct str wanted = str_z(key);
     if (!map || map->kind != NODE_MAP)
         return NULL;
     for (uint32_t i = 0; i < map->count; i++)
-        if (str_eq_z(map->pairs[i].key->text, key))
+        if (str_eq(map->pairs[i].key->text, wanted))
             return &map->pairs[i];
     return NULL;
 }

@@ -43,7 +43,7 @@ struct node {
     bool flow;           /* written in [] or {} */
     uint32_t start, end; /* bytes; of a block list or map: its first key or dash */
     uint32_t count;      /* of items or pairs */
-    uint32_t weight;     /* nodes of this subtree with aliases written out */
+    uint32_t weight;     /* values of this subtree with aliases written out; keys are none */
     uint32_t height;     /* levels below, with aliases written out; 0 for scalars */
     struct str text;     /* of scalars: decoded; numbers as written */
     union {
@@ -72,6 +72,7 @@ void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nod
               struct diags *diags);
 void doc_free(struct doc *doc);
 
+uint32_t doc_line(const struct doc *doc, uint32_t at); /* 1-based */
 struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end);
 struct place doc_node_place(const struct doc *doc, const struct node *node);
 /* The place of bytes [from, to) of a scalar's decoded text in the source. */

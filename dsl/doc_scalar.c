@@ -55,6 +55,8 @@ static bool is_core_number(struct str text)
 
 static bool is_core_word(struct str text)
 {
+    if (text.len > 5)
+        return false;
     if (IS_ONE_OF(text, "~", "Null", "NULL", "True", "TRUE", "False", "FALSE", ".nan", ".NaN",
                   ".NAN"))
         return true;
@@ -72,6 +74,8 @@ static bool is_our_number(struct str text)
 
 static bool is_old_boolean(struct str text, bool as_key)
 {
+    if (text.len > 3)
+        return false;
     if (!as_key && IS_ONE_OF(text, "y", "Y", "n", "N"))
         return true;
     return IS_ONE_OF(text, "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off",
@@ -119,29 +123,32 @@ void scalar_resolve_value(const struct doc *doc, struct diags *diags, const stru
     }
 }
 
-bool scalar_check_key(const struct doc *doc, struct diags *diags, const struct node *key)
+static struct diag *key_error(const struct doc *doc, struct diags *diags, const char *code,
+                              const struct node *key, const char *what)
 {
     struct place place = doc_node_place(doc, key);
+    return diag_add(diags, DIAG_ERROR, code, place.line, place.column, place.span, "%s", what);
+}
+
+bool scalar_check_key(const struct doc *doc, struct diags *diags, const struct node *key)
+{
     struct diag *diag;
     if (key->kind == NODE_LIST || key->kind == NODE_MAP) {
-        diag = diag_add(diags, DIAG_ERROR, "E010", place.line, place.column, place.span,
-                        "a key must be text, not %s", node_kind_name(key));
+        diag = key_error(doc, diags, "E010", key, "a key must be text, not a list or a map");
         diag_help(diags, diag, "quote a template: inside { } and [ ], `${{ x }}` needs quotes");
         return false;
     }
     if (key->style != NODE_PLAIN)
         return true;
     if (str_eq(key->text, STR("<<"))) {
-        diag = diag_add(diags, DIAG_ERROR, "E005", place.line, place.column, 2,
-                        "merge keys (`<<`) are not part of YAML 1.2");
+        diag = key_error(doc, diags, "E005", key, "merge keys (`<<`) are not part of YAML 1.2");
         diag_help(diags, diag, "use `defaults`, or an alias for a whole value (`retry: *patient`)");
         return false;
     }
     if (key->text.len == 0 || is_our_number(key->text) || is_core_number(key->text) ||
         is_core_word(key->text) || IS_ONE_OF(key->text, "true", "false", "null")) {
-        diag = diag_add(diags, DIAG_ERROR, "E010", place.line, place.column, place.span,
-                        "a key must be text, but YAML reads `" STR_FMT "` as something else",
-                        STR_ARG(key->text));
+        diag = key_error(doc, diags, "E010", key,
+                         "a key must be text, but YAML reads this as something else");
         diag_help(diags, diag, "quote it: \"" STR_FMT "\"", STR_ARG(key->text));
         return false;
     }
@@ -354,14 +361,20 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+/* A backslash at the end of a line joins it with the next one. */
+static bool is_line_join(const struct cursor *c)
+{
+    return c->style == NODE_DOUBLE && c->at + 1 < c->end && c->source.ptr[c->at] == '\\' &&
+           (c->source.ptr[c->at + 1] == '\n' || c->source.ptr[c->at + 1] == '\r');
+}
+
 /* Moves over one character of both texts; returns its decoded bytes. Where they differ (folded
  * lines, indentation) both skip their blanks: the characters after them meet again. */
 static size_t cursor_step(struct cursor *c, struct str text, size_t i)
 {
     char now = c->source.ptr[c->at];
     if (c->style == NODE_DOUBLE && now == '\\') {
-        bool joins = c->at + 1 < c->end && is_blank(c->source.ptr[c->at + 1]) &&
-                     c->source.ptr[c->at + 1] != ' ' && c->source.ptr[c->at + 1] != '\t';
+        bool joins = is_line_join(c);
         c->at += escape_source_len(c);
         if (!joins)
             return utf8_len(text.ptr[i]);
@@ -402,10 +415,13 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
         size_t step = cursor_step(&c, node->text, i);
         i += step;
     }
-    /* Where the wanted character begins a line, its indentation is still ahead. */
-    if (to < node->text.len && !is_blank(node->text.ptr[to]) && c.style != NODE_DOUBLE)
+    /* Where the wanted character begins a line, the break and its indentation are still ahead. */
+    if (to < node->text.len && !is_blank(node->text.ptr[to])) {
+        if (is_line_join(&c))
+            c.at++;
         while (c.at < c.end && is_blank(c.source.ptr[c.at]))
             c.at++;
+    }
     return (uint32_t)c.at;
 }
 

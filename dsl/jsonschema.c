@@ -92,8 +92,8 @@ static bool check_type(struct check *c, const struct schema *schema, const struc
         if (schema->types & 1u << i)
             buf_printf(&wanted, "%s%s", wanted.len ? " or " : "", type_names[i]);
     const char *found = type_names[__builtin_ctz(value_types(value))];
-    if (value->kind == JSON_NUMBER && (schema->types & SCHEMA_INTEGER))
-        found = "a number with a fraction";
+    if (value->kind == JSON_NUMBER)
+        found = schema->types & SCHEMA_INTEGER ? "a number with a fraction" : "a number";
     misfit(c, at, silent, "must be %s, not %s", wanted.data, found);
     buf_free(&wanted);
     return false;
@@ -130,6 +130,11 @@ static bool check_number(struct check *c, const struct schema *schema, const str
     return ok;
 }
 
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static int64_t code_points(struct str text)
 {
     int64_t count = 0;
@@ -145,11 +150,11 @@ static bool check_string(struct check *c, const struct schema *schema, const str
     int64_t length =
         schema->length_min >= 0 || schema->length_max >= 0 ? code_points(value->text) : 0;
     if (schema->length_min >= 0 && length < schema->length_min)
-        ok = misfit(c, at, silent, "must have at least %lld characters",
-                    (long long)schema->length_min);
+        ok = misfit(c, at, silent, "must have at least %lld character%s",
+                    (long long)schema->length_min, plural(schema->length_min));
     if (schema->length_max >= 0 && length > schema->length_max)
-        ok = misfit(c, at, silent, "must have at most %lld characters",
-                    (long long)schema->length_max);
+        ok = misfit(c, at, silent, "must have at most %lld character%s",
+                    (long long)schema->length_max, plural(schema->length_max));
     if (schema->pattern && !pattern_match(schema->pattern, value->text, c->scratch))
         ok =
             misfit(c, at, silent, "must match the pattern " STR_FMT, STR_ARG(schema->pattern_text));
@@ -184,9 +189,11 @@ static bool check_list(struct check *c, const struct schema *schema, const struc
 {
     bool ok = true;
     if (schema->items_min >= 0 && value->count < schema->items_min)
-        ok = misfit(c, at, silent, "must have at least %lld items", (long long)schema->items_min);
+        ok = misfit(c, at, silent, "must have at least %lld item%s", (long long)schema->items_min,
+                    plural(schema->items_min));
     if (schema->items_max >= 0 && value->count > schema->items_max)
-        ok = misfit(c, at, silent, "must have at most %lld items", (long long)schema->items_max);
+        ok = misfit(c, at, silent, "must have at most %lld item%s", (long long)schema->items_max,
+                    plural(schema->items_max));
     if (schema->unique && !check_unique(c, value, at, silent))
         ok = false;
     for (uint32_t i = 0; schema->items && i < value->count; i++) {

@@ -4,8 +4,8 @@
  * Matching takes time linear in the text for every pattern (no backtracking), looks at code
  * points, and does not depend on a locale. The subset of ECMA-262: literals, `.`, classes with
  * ranges and `\d \w \s \D \W \S`, `\t \n \r \f \v`, `\xHH`, `\uHHHH`, anchors, groups (capturing
- * or `(?:`), `|`, `* + ?` and `{m,n}` up to 1000. Refused by name: look-around, back references,
- * `\b`, `\p`, lazy quantifiers are accepted (they match the same texts).
+ * or `(?:`), `|`, `* + ?` and `{m,n}` up to 1000, also lazy (they match the same texts). Refused by
+ * name: look-around, back references, `\b`, `\p`.
  */
 #ifndef DSL_JSONSCHEMA_PATTERN_H
 #define DSL_JSONSCHEMA_PATTERN_H

@@ -233,8 +233,10 @@ static bool group_has(enum lang_group group, const struct lang_key *key)
 
 const struct lang_key *lang_key_find(enum lang_group group, struct str name)
 {
+    char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
     for (size_t i = 0; i < lang_keys_count; i++)
-        if (group_has(group, &lang_keys[i]) && str_eq_z(name, lang_keys[i].name))
+        if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
+            str_eq_z(name, lang_keys[i].name))
             return &lang_keys[i];
     return NULL;
 }

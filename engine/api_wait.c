@@ -187,10 +187,11 @@ static void found(void *arg, const struct store_answer *answer)
         control_reply_text(request, 409, "application/problem+json", json_text(problem, arena));
         return;
     }
+    struct str run_id = arena_str(arena, result->items[0]->text); /* a C string from here on */
     if (find->events)
-        events_begin(find->api, request, result->items[0]->text);
+        events_begin(find->api, request, run_id);
     else
-        wait_for_run(find->api, request, result->items[0]->text, find->wait_s, 200, 200);
+        wait_for_run(find->api, request, run_id, find->wait_s, 200, 200);
 }
 
 /* Calls found() with the run ids that match; an exact one wins. */

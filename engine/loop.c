@@ -150,8 +150,7 @@ struct mono loop_mono(void)
 struct wall loop_wall(struct loop *loop)
 {
     struct wall now = {loop_mono().us + loop->wall_offset_us};
-    if (now.us > loop->wall_last.us)
-        loop->wall_last = now;
+    loop->wall_last.us = MAX(now.us, loop->wall_last.us + 1);
     return loop->wall_last;
 }
 

@@ -48,7 +48,8 @@ struct event_base *loop_base(struct loop *loop);
 struct mono loop_mono(void);
 
 /* Database time as this process reckons it: the newest answer's clock plus CLOCK_BOOTTIME since.
- * Never goes back. Before the first loop_wall_set it is the machine's own clock. */
+ * Every reading is later than the one before, by a microsecond at least, so that what happened in
+ * order is stored in order. Before the first loop_wall_set it is the machine's own clock. */
 struct wall loop_wall(struct loop *loop);
 /* Tells that the database's clock read `db_now` at some moment between `before_send` and now. The
  * reckoning is moved no further than that interval forces it to, so that a slow answer does not

@@ -494,6 +494,22 @@ static int write_settings(struct pgdev *dev, struct err *err)
 
 /* --- the server --- */
 
+/* Process numbers are used again, after a reboot too; and a process that has ended stays until its
+ * parent, who may not be us, has taken notice. */
+static bool is_server(pid_t pid)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[MAX(got, 0)] = '\0';
+    const char *name = strchr(text, '('), *end = strrchr(text, ')');
+    return name && end && !strncmp(name, "(postgres", 9) && end[1] && end[2] != 'Z';
+}
+
 /* 0: none, or not alive. */
 static pid_t server_pid(const struct pgdev *dev)
 {
@@ -505,17 +521,7 @@ static pid_t server_pid(const struct pgdev *dev)
     ssize_t got = read(fd, text, sizeof(text) - 1);
     close(fd);
     pid_t pid = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
-    if (pid <= 1 || (kill(pid, 0) && errno == ESRCH))
-        return 0;
-    /* Process numbers are used again, after a reboot too. */
-    char comm[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    got = read(fd, comm, sizeof(comm) - 1);
-    close(fd);
-    return got > 0 && !strncmp(comm, "postgres", 8) ? pid : 0;
+    return pid > 1 && is_server(pid) ? pid : 0;
 }
 
 static PGPing ping(struct pgdev *dev)
@@ -578,7 +584,7 @@ int pgdev_stop(struct pgdev *dev, struct err *err)
         return err_set(err, ERR_IO, "could not stop the private PostgreSQL: %s", strerror(errno));
     for (int i = 0; i < STOP_S * 50; i++) {
         waitpid(pid, NULL, WNOHANG); /* ours, unless it was adopted */
-        if (kill(pid, 0) && errno == ESRCH)
+        if (!is_server(pid))
             return 0;
         pause_ms(20);
     }

@@ -77,6 +77,9 @@ enum reply_kind {
     REPLY_KINDS(X)
 #undef X
 };
+#define X(id, name) +1
+enum { REPLY_KIND_COUNT = 1 REPLY_KINDS(X) }; /* for arrays by reply_kind */
+#undef X
 const char *reply_kind_name(enum reply_kind kind);
 
 struct reply {

@@ -1069,6 +1069,7 @@ static const struct unit_taken *taken_find(const struct unit_answer *answer, str
 static void work_taken(struct runner *runner, struct work *work, const struct unit_taken *taken)
 {
     struct slot *slot = work->slot;
+    runner->stats.taken++;
     struct runner_answer answer = {.taken = taken};
     answer_send(work, &answer);
     run_free(slot->run);
@@ -1192,6 +1193,9 @@ static void work_finish(struct runner *runner, struct work *work)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
     }
     runner->stats.started += work->event.kind == EVENT_START;
+    for (uint32_t i = 0; i < work->decision.records_count; i++)
+        if (work->decision.records[i].kind == RECORD_RUN)
+            runner->stats.entered[work->decision.records[i].run.state]++;
     answer_send(work, &answer);
     if (work->durable)
         runner->watch.changed(runner->watch.arg, slot->run);
@@ -1233,7 +1237,7 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->event.reply.ref.item = arena_str(&work->arena, flight->ref.item);
     work->event.reply.attempt = flight->attempt;
     work->event.reply.reply = reply;
-    runner->stats.replies++;
+    runner->stats.replies[reply->kind]++;
     flight_free(runner, flight);
     work_queue(runner, work);
 }

@@ -50,8 +50,8 @@
     X(INT2, shard, (run)->shard) \
     X(TEXT, run_id, (run)->run_id)
 
-#define EFFECT_KEY_COLUMNS(X, step_id, ref)   \
-    X(TEXT, step_id, step_id)                 \
+#define EFFECT_KEY_COLUMNS(X, id, ref)        \
+    X(TEXT, step_id, id)                      \
     X(TEXT, item, (ref)->item)                \
     X(DIRECTION, direction, (ref)->direction) \
     X(INT2, generation, (ref)->generation)

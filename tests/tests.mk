@@ -39,3 +39,14 @@ sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step 
 	$(Q)$(SIM_BIN)
 
 .PHONY: sim
+
+# The same tests under the sanitizers, in a folder of their own. Slow code is not what they look for,
+# so the simulator plays fewer worlds.
+ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+asan-built: all $(TEST_BIN)
+	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
+
+check-asan: deps ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' asan-built
+
+.PHONY: asan-built check-asan

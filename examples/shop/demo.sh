@@ -86,11 +86,14 @@ ask() { sql -At -c "$1"; }
 input() { # NUMBER SKU EMAIL
     printf '{"order_id":"ORD-%06d","amount_cents":%d,"sku":"%s","email":"%s"}' "$1" $((1990 + $1)) "$2" "$3"
 }
-order() { # EXPECTED_EXIT NUMBER SKU EMAIL: submits and waits
+order() { # EXPECTED_EXIT NUMBER SKU EMAIL: submits, waits, tells what happened
     local code=0
     "${CTL[@]}" run order --input "$(input "$2" "$3" "$4")" --wait --timeout 60s -o name >"$DIR/last" || code=$?
     [ "$code" -eq "$1" ] || fail "order $2: sagactl run --wait ended with $code, expected $1"
-    "${CTL[@]}" watch "$(head -n 1 "$DIR/last")" || true
+    tell "$(head -n 1 "$DIR/last")"
+}
+tell() { # RUN: its history, without the day
+    "${CTL[@]}" events "$1" | sed 's/^[^T]*T/  /; s/Z  /  /'
 }
 ledger() { # SERVICE KEY FIELD
     curl -fsS "${url[$1]}/ledger" | python3 -c '
@@ -118,14 +121,14 @@ for _ in $(seq 100); do
     sleep 0.05
 done
 kill -9 "$sagad_pid"
-wait "$sagad_pid" 2>/dev/null || true
+{ wait "$sagad_pid" || true; } 2>/dev/null
 say "killed while payments was working"
 switch payments '{"slow_ms":0}'
 sagad_start
 code=0
 "${CTL[@]}" wait order-ORD-000004 --timeout 60s >/dev/null || code=$?
 [ "$code" -eq 0 ] || fail "order 4: wait ended with $code"
-"${CTL[@]}" watch order-ORD-000004 || true
+tell order-ORD-000004
 
 scene "5. The same order submitted twice: one run."
 order 0 5 lamp joe@example.com

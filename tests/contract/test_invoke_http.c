@@ -6,6 +6,9 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netdb.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -888,6 +892,105 @@ static void test_a_daemon_3(void **state)
     assert_int_equal(post(w)->status, 200);
 }
 
+/* A certificate for 127.0.0.1, signed by itself, and its key, in one file. */
+static void certificate_write(const char *path)
+{
+    EVP_PKEY *key = EVP_RSA_gen(2048);
+    X509 *cert = X509_new();
+    X509_set_version(cert, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -86400);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 86400);
+    X509_set_pubkey(cert, key);
+    X509_NAME *name = X509_get_subject_name(cert);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
+    X509_set_issuer_name(cert, name);
+    X509_EXTENSION *san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "IP:127.0.0.1");
+    X509_add_ext(cert, san, -1);
+    X509_EXTENSION_free(san);
+    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    PEM_write_X509(file, cert);
+    PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL);
+    fclose(file);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+}
+
+struct tls_server {
+    pid_t pid;
+    int hold; /* it ends when this is closed */
+    char url[64], cert[64];
+};
+
+static void tls_server_open(struct tls_server *server)
+{
+    int in[2], out[2];
+    char port[16] = "";
+    strcpy(server->cert, "/tmp/test_cert.XXXXXX");
+    close(mkstemp(server->cert));
+    certificate_write(server->cert);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    server->pid = fork();
+    if (server->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        execlp("tests/lib/tls_server.py", "tls_server.py", server->cert, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    server->hold = in[1];
+    assert_true(read(out[0], port, sizeof(port) - 1) > 0);
+    close(out[0]);
+    snprintf(server->url, sizeof(server->url), "https://127.0.0.1:%d", atoi(port));
+}
+
+static void tls_server_close(struct tls_server *server)
+{
+    close(server->hold);
+    waitpid(server->pid, NULL, 0);
+    unlink(server->cert);
+}
+
+/* A-DAEMON-5: servers that reset TLS connections while they are closed do not end this process;
+ * a certificate that nobody vouches for is no connection. */
+static void test_a_daemon_5(void **state)
+{
+    struct world *w = *state;
+    static struct tls_server server;
+    struct fake_call call;
+    tls_server_open(&server);
+    fake_http(&call, server.url, "/");
+    const struct reply *reply = run(w, &call);
+    assert_int_equal(reply->kind, REPLY_NOT_CONNECTED);
+    assert_true(contains(reply->error, "certificate"));
+    tls_server_close(&server);
+
+    void *world = w;
+    teardown(&world);
+    tls_server_open(&server);
+    world_open(w, &(struct invoke_http_options){.ca_file = server.cert});
+    w->files--; /* the server's */
+    for (int i = 0; i < 300; i++) {
+        fake_http(&call, server.url, "/");
+        call.invocation.fresh_connection = true;
+        fake_start(&call, w->port);
+    }
+    assert_true(fake_replies_wait(&w->replies, 300, 20 * SECOND_US));
+    unsigned whole = 0;
+    for (size_t i = 0; i < w->replies.count; i++) {
+        enum reply_kind kind = w->replies.list[i].reply.kind;
+        whole += kind == REPLY_HTTP;
+        assert_true(kind == REPLY_HTTP || kind == REPLY_NO_ANSWER); /* a reset may overtake */
+    }
+    assert_true(whole > 0);
+    tls_server_close(&server);
+}
+
 /* What waits for a connection is sent in order, as many at a time as allowed. */
 static void test_queue(void **state)
 {
@@ -1037,6 +1140,7 @@ int main(void)
         TEST(test_service_urls),
         TEST(test_a_expr_2),
         TEST(test_a_daemon_3),
+        TEST(test_a_daemon_5),
         TEST(test_queue),
         TEST(test_queue_limit),
         TEST(test_many_connections),

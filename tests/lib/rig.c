@@ -171,9 +171,9 @@ void rig_open(struct rig *rig, const struct rig_options *options)
     rig->plan = plan_compile();
     rig->known = rig->plan;
     struct store_pg_options store = {
-        .uri = options->uri ? options->uri
-                            : pg_test_uri(options->database,
-                                          options->user ? options->user : "saga_engine"),
+        .uri = options->uri
+                   ? options->uri
+                   : pg_test_uri(options->database, options->user ? options->user : "saga_engine"),
         .daemon = rig->daemon,
         .lock_file = options->lock_file,
         .ttl_us = options->ttl_us,
@@ -220,8 +220,7 @@ void rig_wait(struct rig *rig, const unsigned *counter, unsigned wanted)
     while (*counter < wanted && loop_mono().us < limit)
         loop_turn(rig->loop, 50 * MS_US);
     if (*counter < wanted)
-        fail_msg("waited in vain: %u of %u; last problem: %s", *counter, wanted,
-                 rig->problem.text);
+        fail_msg("waited in vain: %u of %u; last problem: %s", *counter, wanted, rig->problem.text);
 }
 
 void rig_turn_for(struct rig *rig, int64_t us)
@@ -282,8 +281,8 @@ static struct record_effect *effect_add(struct rig_unit *unit, const char *run_i
                                         enum direction direction, uint32_t claim_no)
 {
     struct record_effect *effect = &rig_record(rig_run(unit, run_id), kind)->effect;
-    effect->ref = (struct effect_ref){
-        .step = step, .item = STR(""), .direction = direction, .generation = 1};
+    effect->ref =
+        (struct effect_ref){.step = step, .item = STR(""), .direction = direction, .generation = 1};
     effect->state = (struct effect_state){
         .state = STEP_CLAIMED,
         .generation = 1,
@@ -303,8 +302,7 @@ struct record_effect *rig_claim(struct rig_unit *unit, const char *run_id, uint1
 }
 
 struct record_effect *rig_effect(struct rig_unit *unit, const char *run_id, uint16_t step,
-                                 enum direction direction, uint32_t claim_no,
-                                 enum step_state state)
+                                 enum direction direction, uint32_t claim_no, enum step_state state)
 {
     struct record_effect *effect =
         effect_add(unit, run_id, RECORD_EFFECT, step, direction, claim_no);

@@ -17,7 +17,7 @@ struct rig {
     struct port_store port;
     struct plan *plan; /* reserve (compensable), charge (compensable), receipt (irreversible) */
     const struct plan *known; /* what the `plan` callback gives; NULL: nothing is known */
-    struct arena arena; /* everything that is recorded */
+    struct arena arena;       /* everything that is recorded */
     char daemon[64], database[64];
 
     /* leases */

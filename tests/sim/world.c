@@ -564,6 +564,10 @@ static void participant_work(struct world *world, struct delivery *delivery)
     }
     delivery->reply.kind = REPLY_HTTP;
     if (honours_key && entry->effects) {
+        if (fault(world, world->faults.refuse, 8)) { /* validates before it looks for the key */
+            delivery->reply.status = 400;
+            return;
+        }
         delivery->reply.status = 200;
         delivery->reply.body = STR("{\"id\":\"again\"}");
         return;
@@ -852,6 +856,9 @@ static void daemon_crash(struct daemon *daemon)
     schedule(world, between_ms(world, 100, 9000), daemon->index, NULL, daemon_boots);
 }
 
+static void connection_cut(struct daemon *daemon);
+static bool loads_pending(const struct daemon *daemon);
+
 static void daemon_thaw(struct world_event *event)
 {
     struct world *world = event->world;
@@ -860,8 +867,13 @@ static void daemon_thaw(struct world_event *event)
         return;
     daemon->frozen = false;
     world_trace(world, "daemon %d wakes up", daemon->index);
-    /* The owner's own deadline: past it nothing is started, whatever it still believes. */
-    if (world->now - daemon->frozen_at >= LEASE_US - SECOND_US) {
+    /* The owner's own deadline: past it nothing is started, whatever it still believes. A daemon
+     * that was cut off from the database at the same time learns it from `fenced`. */
+    if (world->now - daemon->frozen_at < LEASE_US - SECOND_US) {
+        ;
+    } else if (daemon->owned && !loads_pending(daemon) && rand_chance(&world->rand, 40)) {
+        connection_cut(daemon);
+    } else {
         runner_lost(daemon->runner);
         daemon->owned = false;
     }

@@ -1,0 +1,418 @@
+/*
+ * What a compiled plan holds: defaults filled in, services joined, order, hash. What is said of
+ * wrong files is in tests/golden/dsl.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "dsl/dsl.h"
+#include "dsl/lint.h"
+#include "dsl/services.h"
+
+static struct plan *compile_with(const char *source, const struct dsl_options *options)
+{
+    struct diags diags;
+    struct buf said = {0};
+    diags_init(&diags, "t.yaml", str_z(source));
+    struct plan *plan = dsl_compile(str_z(source), options, &diags);
+    diags_print(&diags, false, &said);
+    if (!plan)
+        fail_msg("%s", said.data);
+    buf_free(&said);
+    diags_free(&diags);
+    return plan;
+}
+
+static struct plan *compile(const char *source)
+{
+    return compile_with(source, NULL);
+}
+
+static struct plan *compile_file(const char *path)
+{
+    char chunk[4096];
+    size_t len;
+    struct buf source = {0};
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    while ((len = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        buf_add(&source, chunk, len);
+    fclose(file);
+    struct plan *plan = compile(source.data);
+    buf_free(&source);
+    return plan;
+}
+
+static struct str rendered(const struct template *template, const char *input, struct arena *arena)
+{
+    struct expr_scope scope = {.index = -1};
+    struct err err;
+    struct str text;
+    assert_int_equal(json_parse(str_z(input), arena, &scope.input, &err), 0);
+    if (template_render_text(template, &scope, TEXT_PERCENT, arena, &text, &err))
+        fail_msg("%s", err.text);
+    return text;
+}
+
+/* The order of the language's first page compiles to the plan that its text describes. */
+static void order_example(void **state)
+{
+    struct plan *plan = compile_file("tests/golden/dsl/ok_order.yaml");
+    struct arena arena = {0};
+    (void)state;
+    assert_string_equal(plan->workflow, "order");
+    assert_string_equal(plan->description, "Reserve stock, charge the card, confirm by mail.");
+    assert_int_equal(plan->deadline_us, 10 * MINUTE_US);
+    assert_int_equal(plan->steps_count, 4);
+    assert_int_equal(plan->services_count, 3);
+    assert_non_null(plan->input);
+    assert_non_null(plan->output);
+    assert_string_equal(rendered(plan->run_id, "{\"order_id\":\"ORD-000001\"}", &arena).ptr,
+                        "order-ORD-000001");
+
+    const struct plan_step *reserve = &plan->steps[0], *charge = &plan->steps[1],
+                           *receipt = &plan->steps[3];
+    assert_string_equal(reserve->id, "reserve");
+    assert_int_equal(reserve->line, 27);
+    assert_int_equal(reserve->action.kind, ACTION_HTTP);
+    assert_int_equal(reserve->action.effect, EFFECT_COMPENSABLE);
+    assert_int_equal(reserve->action.http.method, HTTP_POST);
+    assert_int_equal(reserve->action.http.body_kind, BODY_JSON);
+    assert_int_equal(reserve->action.timeout_us, 30 * SECOND_US);
+    assert_int_equal(reserve->action.idempotency.place, KEY_PLACE_HEADER);
+    assert_string_equal(reserve->action.idempotency.name, "Idempotency-Key");
+    assert_int_equal(reserve->action.idempotency.ttl_us, 7 * DAY_US);
+    assert_string_equal(rendered(reserve->action.http.path, "{}", &arena).ptr, "/reservations");
+    assert_int_equal(reserve->compensate.http.method, HTTP_DELETE);
+    assert_int_equal(reserve->compensate.effect, EFFECT_IDEMPOTENT);
+    assert_int_equal(reserve->compensate.outcomes_count, 1);
+    assert_int_equal(reserve->compensate.outcomes[0].is, OUTCOME_APPLIED);
+    assert_string_equal(
+        rendered(reserve->compensate.http.path, "{\"order_id\":\"a/b\"}", &arena).ptr,
+        "/reservations/a%2Fb");
+    assert_false(reserve->pivot);
+    assert_int_equal(reserve->needs_count, 0);
+    assert_int_equal(reserve->needed_by_count, 1);
+
+    assert_int_equal(charge->action.timeout_us, 5 * SECOND_US); /* its service's */
+    assert_int_equal(charge->action.retry.attempts, 5);
+    assert_int_equal(charge->action.retry.factor_milli, 2000);
+    assert_int_equal(charge->action.retry.max_delay_us, 30 * SECOND_US);
+    assert_int_equal(charge->action.retry.jitter_percent, 20);
+    assert_int_equal(charge->action.retry.budget_us, 2 * MINUTE_US);
+    assert_int_equal(charge->compensate.retry.attempts, 10);
+    assert_int_equal(charge->compensate.retry.max_delay_us, 5 * MINUTE_US);
+    assert_int_equal(charge->compensate.effect, EFFECT_COMPENSABLE);
+    assert_int_equal(charge->needs[0], 0);
+    assert_int_equal(plan->services[charge->action.service].auth, AUTH_BEARER);
+
+    assert_int_equal(receipt->action.effect, EFFECT_IRREVERSIBLE);
+    assert_int_equal(receipt->on_failure, ON_FAILURE_CONTINUE);
+    assert_int_equal(receipt->compensate.kind, ACTION_NONE);
+    assert_false(receipt->pivot); /* best effort: never a pivot */
+    assert_int_equal(receipt->action.idempotency.place, KEY_PLACE_NONE);
+    assert_string_equal(plan->services[receipt->action.service].url, "http://127.0.0.1:7003");
+    arena_free(&arena);
+    plan_unref(plan);
+}
+
+/* Retry, effect, timeout, pivot and failure get the defaults of the language. */
+static void defaults(void **state)
+{
+    struct plan *plan = compile("workflow: t\n"
+                                "services: {s: {url: \"http://h/base/\"}}\n"
+                                "steps:\n"
+                                "  - {id: a, action: {get: s/x}}\n"
+                                "  - {id: b, action: {sleep: 5m}}\n"
+                                "  - {id: c, action: {put: s/x}, compensate: {put: s/y}}\n"
+                                "  - {id: d, effect: irreversible, action: {post: s/x}}\n"
+                                "  - {id: e, on_failure: park, action: {exec: [x]}}\n");
+    (void)state;
+    const struct plan_step *steps = plan->steps;
+    assert_int_equal(steps[0].action.effect, EFFECT_PURE);
+    assert_int_equal(steps[1].action.effect, EFFECT_PURE);
+    assert_int_equal(steps[1].action.sleep.duration_us, 5 * MINUTE_US);
+    assert_int_equal(steps[1].action.timeout_us, 0);
+    assert_int_equal(steps[2].action.effect, EFFECT_COMPENSABLE);
+    assert_int_equal(steps[2].compensate.effect, EFFECT_IDEMPOTENT);
+    assert_true(steps[3].pivot);
+    assert_int_equal(steps[4].action.service, PLAN_SERVICE_NONE);
+    assert_int_equal(steps[4].on_failure, ON_FAILURE_PARK);
+    assert_int_equal(steps[0].on_failure, ON_FAILURE_COMPENSATE);
+    const struct plan_retry *retry = &steps[0].action.retry;
+    assert_int_equal(retry->attempts, 3);
+    assert_int_equal(retry->delay_us, SECOND_US);
+    assert_int_equal(retry->max_delay_us, MINUTE_US);
+    assert_int_equal(retry->budget_us, HOUR_US);
+    assert_string_equal(plan->services[0].url, "http://h/base");
+    assert_string_equal(plan->description, "");
+    assert_int_equal(plan->deadline_us, 0);
+    assert_null(plan->run_id);
+    assert_null(plan->input);
+    plan_unref(plan);
+}
+
+/* What the workflow says for all steps holds where a step says nothing. */
+static void workflow_defaults(void **state)
+{
+    struct plan *plan =
+        compile("workflow: t\n"
+                "on_failure: park\n"
+                "defaults: {timeout: 7s, retry: {attempts: 9, delay: 2m}, compensate_retry: "
+                "{attempts: 2}}\n"
+                "services: {s: {url: \"http://h\"}, q: {url: \"http://h\", timeout: 3s}}\n"
+                "steps:\n"
+                "  - {id: a, action: {post: s/x}, compensate: {post: q/x}}\n"
+                "  - {id: b, on_failure: compensate, timeout: 1s, retry: {attempts: 1}, action: "
+                "{post: q/x}, compensate: {post: s/x, timeout: 4s}}\n");
+    (void)state;
+    const struct plan_step *a = &plan->steps[0], *b = &plan->steps[1];
+    assert_int_equal(a->on_failure, ON_FAILURE_PARK);
+    assert_int_equal(b->on_failure, ON_FAILURE_COMPENSATE);
+    assert_int_equal(a->action.timeout_us, 7 * SECOND_US);
+    assert_int_equal(a->compensate.timeout_us, 3 * SECOND_US);
+    assert_int_equal(b->action.timeout_us, SECOND_US);
+    assert_int_equal(b->compensate.timeout_us, 4 * SECOND_US);
+    assert_int_equal(a->action.retry.attempts, 9);
+    assert_int_equal(a->action.retry.max_delay_us, 2 * MINUTE_US); /* never below the delay */
+    assert_int_equal(b->action.retry.attempts, 1);
+    assert_int_equal(b->action.retry.delay_us, 2 * MINUTE_US);
+    assert_int_equal(a->compensate.retry.attempts, 2);
+    plan_unref(plan);
+}
+
+/* The way the key is passed: the action's word before the service's. */
+static void idempotency(void **state)
+{
+    struct plan *plan = compile(
+        "workflow: t\n"
+        "services:\n"
+        "  h: {url: \"http://h\", idempotency: {header: X-Key, format: uuid, ttl: 1d, "
+        "settle_after: 5s}}\n"
+        "  b: {url: \"http://h\", idempotency: {body: /meta/key, format: sha256, ttl: 1d}}\n"
+        "steps:\n"
+        "  - {id: a, action: {post: h/x}, compensate: {post: h/x, idempotency: {query: k}}}\n"
+        "  - {id: b, action: {post: h/x, idempotency: none}, compensate: {delete: b/x}}\n"
+        "  - {id: c, action: {post: b/x, body: {}}, compensate: {none: \"a test\"}}\n");
+    (void)state;
+    const struct plan_action *a = &plan->steps[0].action;
+    assert_int_equal(a->idempotency.format, KEY_FORMAT_UUID);
+    assert_int_equal(a->idempotency.settle_after_us, 5 * SECOND_US);
+    assert_string_equal(a->idempotency.name, "X-Key");
+    assert_int_equal(plan->steps[0].compensate.idempotency.place, KEY_PLACE_QUERY);
+    assert_int_equal(plan->steps[0].compensate.idempotency.ttl_us, 0);
+    assert_int_equal(plan->steps[1].action.idempotency.place, KEY_PLACE_NONE);
+    /* A service that takes keys in bodies cannot honour one where there is no body. */
+    assert_int_equal(plan->steps[1].compensate.idempotency.place, KEY_PLACE_NONE);
+    assert_int_equal(plan->steps[1].compensate.idempotency.ttl_us, 0);
+    assert_int_equal(plan->steps[2].action.idempotency.place, KEY_PLACE_BODY);
+    assert_int_equal(plan->steps[2].action.idempotency.format, KEY_FORMAT_SHA256);
+    assert_string_equal(plan->steps[2].compensate_none, "a test");
+    assert_int_equal(plan->steps[2].compensate.kind, ACTION_NONE);
+    plan_unref(plan);
+}
+
+/* The order is a graph: `needs` and its inverse, both ascending. */
+static void graph(void **state)
+{
+    struct plan *plan = compile("workflow: t\n"
+                                "steps:\n"
+                                "  - {id: a, action: {sleep: 1s}}\n"
+                                "  - {id: b, needs: [], action: {sleep: 1s}}\n"
+                                "  - {id: c, needs: [b, a], action: {sleep: 1s}}\n"
+                                "  - {id: d, action: {sleep: 1s}}\n"
+                                "  - {id: e, needs: [a], action: {sleep: 1s}}\n");
+    (void)state;
+    const struct plan_step *steps = plan->steps;
+    assert_int_equal(steps[1].needs_count, 0);
+    assert_int_equal(steps[2].needs_count, 2);
+    assert_int_equal(steps[2].needs[0], 0);
+    assert_int_equal(steps[2].needs[1], 1);
+    assert_int_equal(steps[3].needs_count, 1);
+    assert_int_equal(steps[3].needs[0], 2);
+    assert_int_equal(steps[0].needed_by_count, 2);
+    assert_int_equal(steps[0].needed_by[0], 2);
+    assert_int_equal(steps[0].needed_by[1], 4);
+    assert_int_equal(steps[4].needed_by_count, 0);
+    plan_unref(plan);
+}
+
+static void hash_of(const char *source, char out[65])
+{
+    struct plan *plan = compile(source);
+    memcpy(out, plan->hash_hex, 65);
+    assert_true(str_eq_z(plan->source, source));
+    plan_unref(plan);
+}
+
+/* The content's hash covers every byte but the block of tests. */
+static void content_hash(void **state)
+{
+    char a[65], b[65];
+    (void)state;
+    hash_of("workflow: t\nsteps: [{id: a, action: {sleep: 1s}}]\n", a);
+    hash_of("workflow: t\nsteps: [{id: a, action: {sleep: 1s}}]\ntests:\n  - {x: 1}\n  # more\n",
+            b);
+    assert_string_equal(a, b);
+    hash_of("workflow: t\ntests:\n  - {x: 2}\nsteps: [{id: a, action: {sleep: 1s}}]\n", b);
+    assert_string_equal(a, b);
+    hash_of("workflow: t\nsteps: [{id: a, action: {sleep: 2s}}]\n", b);
+    assert_string_not_equal(a, b);
+    hash_of("workflow: t\nx-tests: 1\nsteps: [{id: a, action: {sleep: 1s}}]\n", b);
+    assert_string_not_equal(a, b);
+
+    struct sha256 expected = sha256_of(STR("workflow: t\nsteps: [{id: a, action: {sleep: 1s}}]\n"));
+    char hex[65];
+    sha256_hex(&expected, hex);
+    assert_string_equal(a, hex);
+}
+
+/* The version is the label, kept as it is written, else the start of the hash. */
+static void version(void **state)
+{
+    (void)state;
+    struct plan *plan =
+        compile("workflow: t\nversion: 1.10\nsteps: [{id: a, action: {sleep: 1s}}]\n");
+    assert_string_equal(plan->version, "1.10");
+    assert_true(plan->version_is_label);
+    plan_unref(plan);
+    plan = compile("workflow: t\nsteps: [{id: a, action: {sleep: 1s}}]\n");
+    assert_int_equal(strlen(plan->version), 12);
+    assert_memory_equal(plan->version, plan->hash_hex, 12);
+    assert_false(plan->version_is_label);
+    plan_unref(plan);
+}
+
+static const char config[] = "services:\n"
+                             "  shop:\n"
+                             "    url: https://shop.example.com/api/\n"
+                             "    timeout: 9s\n"
+                             "    headers: {X-Tenant: \"${{ run.id }}\"}\n"
+                             "    auth: {basic: {user: me, password: \"${{ secrets.shop }}\"}}\n"
+                             "    idempotency: {header: X-Key, ttl: 2d}\n"
+                             "    outcomes: [{when: \"response.status == 418\", is: refused}]\n"
+                             "  extra: {url: \"http://extra\"}\n";
+
+/* What the daemon's configuration says of a service wins, adds services, and outlives a reload. */
+static void configured_services(void **state)
+{
+    struct arena arena = {0};
+    struct diags diags;
+    struct doc doc;
+    struct dsl_options options = {0};
+    (void)state;
+    diags_init(&diags, "sagad.yaml", str_z(config));
+    doc_load(&doc, str_z(config), DSL_SOURCE_BYTES_MAX, DSL_NODES_MAX, &diags);
+    assert_true(dsl_services_compile(&doc, node_get(doc.root, "services"), &arena, &diags,
+                                     &options.services, &options.services_count));
+    assert_int_equal(options.services_count, 2);
+    doc_free(&doc);
+
+    struct plan *plan = compile_with(
+        "workflow: t\n"
+        "services:\n"
+        "  shop: {url: \"http://local\", timeout: 1s, idempotency: none}\n"
+        "steps:\n"
+        "  - id: a\n"
+        "    action: {post: shop/x, outcomes: [{when: \"response.status == 409\", is: applied}]}\n"
+        "    compensate: {post: extra/x}\n",
+        &options);
+    diags_free(&diags);
+    arena_free(&arena); /* the plan has copies */
+
+    const struct plan_service *shop = &plan->services[0];
+    const struct plan_action *action = &plan->steps[0].action;
+    struct expr_scope scope = {.index = -1, .run_id = STR("r1")};
+    struct err err;
+    struct str text;
+    assert_int_equal(plan->services_count, 2);
+    assert_string_equal(shop->url, "https://shop.example.com/api");
+    assert_int_equal(action->timeout_us, 9 * SECOND_US);
+    assert_int_equal(action->idempotency.ttl_us, 2 * DAY_US);
+    assert_string_equal(action->idempotency.name, "X-Key");
+    assert_int_equal(shop->auth, AUTH_BASIC);
+    assert_int_equal(shop->headers_count, 1);
+    assert_int_equal(template_render_text(shop->headers[0].value, &scope, TEXT_PLAIN,
+                                          &plan->plan_arena, &text, &err),
+                     0);
+    assert_string_equal(text.ptr, "r1");
+    assert_int_equal(action->outcomes_count, 2); /* the action's, then the service's */
+    assert_int_equal(action->outcomes[0].is, OUTCOME_APPLIED);
+    assert_int_equal(action->outcomes[1].is, OUTCOME_REFUSED);
+    const struct json *response;
+    bool truth;
+    assert_int_equal(json_parse(STR("{\"status\":418}"), &plan->plan_arena, &response, &err), 0);
+    scope.response = response;
+    assert_int_equal(
+        expr_eval_bool(action->outcomes[1].when, &scope, &plan->plan_arena, &truth, &err), 0);
+    assert_true(truth);
+    assert_string_equal(plan->services[plan->steps[0].compensate.service].name, "extra");
+    plan_unref(plan);
+}
+
+/* A file of 500 steps compiles in 20 ms and 20 MiB; ten times that is asked here, because other
+ * programs and sanitizers slow this test. */
+static void large_file(void **state)
+{
+    struct buf source = {0};
+    struct timespec from, to;
+    (void)state;
+    buf_add_z(&source, "workflow: big\nrun_id: big-${{ input.id }}\n"
+                       "services: {s: {url: \"http://h\", idempotency: {header: K, ttl: 1d}}}\n"
+                       "steps:\n");
+    for (int i = 0; i < PLAN_STEPS_MAX; i++)
+        buf_printf(&source,
+                   "  - id: step_%d\n"
+                   "    action:\n"
+                   "      post: s/things/${{ input.id }}\n"
+                   "      query: {a: \"${{ input.a }}\"}\n"
+                   "      body: {n: \"${{ input.n + %d }}\", prev: \"${{ default(steps.%s%d.output"
+                   ".id, omit) }}\"}\n"
+                   "      outcomes: [{when: \"response.status == 429 && response.body.code == "
+                   "'quota'\", is: refused}]\n"
+                   "    compensate: {delete: \"s/things/${{ input.id }}/%d\"}\n"
+                   "    retry: {attempts: 5, delay: 1s, budget: 2m}\n",
+                   i, i, "step_", i ? i - 1 : 0, i);
+    char *self = strstr(source.data, "steps.step_0.output"); /* the first step has no one before */
+    memcpy(self, "input.without_step0", 19);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    struct plan *plan = compile(source.data);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+    print_message("500 steps, %zu KiB: %.1f ms, plan %zu KiB\n", source.len / 1024, ms,
+                  plan->plan_arena.used_bytes / 1024);
+    assert_int_equal(plan->steps_count, PLAN_STEPS_MAX);
+    assert_true(ms < 200);
+    assert_true(plan->plan_arena.used_bytes < 20 * 1024 * 1024);
+
+    struct buf schedule = {0};
+    dsl_print_schedule(plan, &schedule);
+    assert_non_null(strstr(schedule.data, "undoes step_498, step_497"));
+    assert_non_null(strstr(schedule.data, "... (499 in all)"));
+    buf_free(&schedule);
+    plan_unref(plan);
+    buf_free(&source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_example),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(workflow_defaults),
+        cmocka_unit_test(idempotency),
+        cmocka_unit_test(graph),
+        cmocka_unit_test(content_hash),
+        cmocka_unit_test(version),
+        cmocka_unit_test(configured_services),
+        cmocka_unit_test(large_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
