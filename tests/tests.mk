@@ -28,3 +28,25 @@ check-built: all $(TEST_BIN)
 	$(Q)BUILD=$(BUILD) tests/run
 
 .PHONY: unit
+
+# The simulator: real core and runner, everything else simulated. SEED=n replays one world.
+SIM_BIN := $(if $(wildcard tests/sim/test_sim.c),$(BUILD)/tests/sim/test_sim)
+$(BUILD)/tests/sim/test_sim: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c)) $(call libs_to,6)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step by step)
+	$(Q)$(SIM_BIN)
+
+.PHONY: sim
+
+# The same tests under the sanitizers, in a folder of their own. Slow code is not what they look for,
+# so the simulator plays fewer worlds.
+ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+asan-built: all $(TEST_BIN)
+	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
+
+check-asan: deps ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan OPT='-O1 -g $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' asan-built
+
+.PHONY: asan-built check-asan

@@ -192,6 +192,8 @@ static int string_parse(struct parser *p, struct str *out)
         int code = escapes_decode(p, end, out);
         if (code)
             return code;
+    } else {
+        *out = arena_str(p->arena, *out); /* with its NUL, see json.h */
     }
     p->at = end + 1;
     return 0;

@@ -51,8 +51,8 @@ struct json {
 
 extern const struct json json_null, json_true, json_false;
 
-/* Parses one JSON text. `text` is borrowed while the arena lives: strings without escapes point
- * into it. Errors: ERR_INVALID, text says what and at which byte. */
+/* Parses one JSON text. `text` is borrowed while the arena lives: numbers point into it. Strings
+ * are copied and end in a NUL, so that `.text.ptr` of a parsed string is a C string. Errors: ERR_INVALID, text says what and at which byte. */
 MUST_USE int json_parse(struct str text, struct arena *arena, const struct json **out,
                         struct err *err);
 

@@ -1,0 +1,61 @@
+/*
+ * unwind.h: the walk backward: what of a run must be undone, in which order, and when it is over.
+ *
+ * compensations/README.md states the guarantee in prose.
+ */
+#ifndef COMPENSATIONS_UNWIND_H
+#define COMPENSATIONS_UNWIND_H
+
+#include "engine/decision.h"
+
+/* Where a step instance stands on the way back. */
+enum undo_status {
+    UNDO_NONE,
+    UNDO_MOVING,   /* its action or its compensation is still in motion */
+    UNDO_DUE,      /* its compensation must be claimed */
+    UNDO_ASK,      /* its outcome is unknown and may be found out by repeating under the key */
+    UNDO_BLOCKED,  /* a person is needed */
+    UNDO_NOTHING,  /* never applied, or without an effect */
+    UNDO_UNDONE,   /* compensated */
+    UNDO_BY_HAND,  /* a person settled or skipped it */
+    UNDO_DECLARED, /* not undone, as the workflow says: part of the residue */
+};
+
+struct undo {
+    enum undo_status status;
+    enum park_reason reason; /* UNDO_BLOCKED */
+};
+
+/* Pure function of the run's state. Precondition: the run goes backward, or is asked about as if
+ * it did. */
+struct undo unwind_status(const struct run *run, const struct instance *instance);
+
+/* Nothing is left to undo of it. */
+bool unwind_is_over(const struct run *run, const struct instance *instance);
+
+enum unwind_verdict {
+    UNWIND_NONE,
+    UNWIND_GOING,
+    UNWIND_PARK, /* nothing moves and something is in the way */
+    UNWIND_DONE, /* compensated; the records were written */
+};
+
+struct unwind_result {
+    enum unwind_verdict verdict;
+    enum park_reason reason;
+    const struct instance *step;
+};
+
+/* Ends what must not go on once the run has turned: waits are withdrawn, repeats given up, except
+ * those that find out about an unknown outcome. */
+void unwind_begin(struct draft *draft);
+
+/* Applies the rules until nothing more can be done. Precondition: the run goes backward. */
+struct unwind_result unwind_advance(struct draft *draft);
+
+/* What is left: a JSON list of {step, key, state, why, reason}, absent if nothing is. */
+struct str unwind_residue(const struct run *run, struct arena *arena);
+/* The same for a run that completed: only best-effort steps whose outcome is unknown. */
+struct str unwind_unknowns(const struct run *run, struct arena *arena);
+
+#endif

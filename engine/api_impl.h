@@ -1,0 +1,47 @@
+/*
+ * api_impl.h: what api.c and api_wait.c share; nobody else includes it.
+ */
+#ifndef ENGINE_API_IMPL_H
+#define ENGINE_API_IMPL_H
+
+#include "engine/api.h"
+#include "engine/version.h"
+
+struct waiter;
+
+struct api {
+    struct api_options o;
+    struct mono started;
+    struct waiter *waiters;
+};
+
+/* What became of a row put into another daemon's inbox. */
+struct request_result {
+    bool settled;
+    struct str outcome, answer;
+    struct str json; /* the request as saga.requests shows it */
+};
+
+int status_of(enum err_code code);
+void problem_err(struct control_request *request, const struct err *err);
+void uuid7_make(struct wall now, char out[37]);
+
+/* Answers with the run's JSON once it has ended or is parked (`status_end`), or after `wait_s`
+ * seconds (`status_open`); at once with wait_s = 0. */
+void wait_for_run(struct api *api, struct control_request *request, struct str run_id, int wait_s,
+                  int status_end, int status_open);
+/* GET /v1/runs/ID, with ?prefix=1 also by a unique beginning. */
+void run_show(struct api *api, struct control_request *request, struct str run_id, int wait_s);
+/* GET /v1/runs/ID/events, as JSON or as server-sent events. */
+void events_show(struct api *api, struct control_request *request, struct str run_id);
+
+/* Puts a row into the inbox and waits up to API_VERB_WAIT_US for the owner. `done` must answer the
+ * request; errors of the way are answered here. `arg` and texts live in the request's arena. */
+void request_put(struct api *api, struct control_request *request, struct str kind,
+                 struct str run_id, const struct sha256 *workflow, struct str body,
+                 void (*done)(void *arg, const struct request_result *result), void *arg);
+
+/* Ends all waits, answering 503. */
+void waiters_end(struct api *api);
+
+#endif

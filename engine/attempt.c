@@ -1,0 +1,339 @@
+#include "engine/attempt.h"
+
+#include "engine/base/rand.h"
+#include "engine/key.h"
+#include "engine/retry.h"
+
+bool attempt_in_motion(const struct effect_state *side)
+{
+    return side->state == STEP_CLAIMED || side->state == STEP_RETRYING ||
+           side->state == STEP_WAITING;
+}
+
+bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
+                        struct wall at)
+{
+    switch (action->effect) {
+    case EFFECT_PURE:
+    case EFFECT_IDEMPOTENT: return true;
+    case EFFECT_COMPENSABLE:
+        return wall_is_set(side->key_valid_until) && at.us <= side->key_valid_until.us;
+    case EFFECT_IRREVERSIBLE: return false;
+    case EFFECT_NONE: break;
+    }
+    ASSERT(!"an effect tier");
+    return false;
+}
+
+static const struct plan_step *instance_step(const struct draft *draft,
+                                             const struct instance *instance)
+{
+    return &draft->run->plan->steps[instance->step];
+}
+
+/* A SQL action in the engine's own database commits together with its record: nothing is claimed
+ * ahead, and an attempt without an answer did not happen. */
+static bool commits_with_record(const struct plan_action *action)
+{
+    return action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE;
+}
+
+/* {code, status, message, body} of an error that no participant sent. */
+static struct str error_make(struct draft *draft, const char *code, const char *message)
+{
+    struct json *error = json_object_new(draft->scratch, 4);
+    json_object_add_z(error, "code", json_string_z(draft->scratch, code));
+    json_object_add_z(error, "status", &json_null);
+    json_object_add_z(error, "message",
+                      json_string(draft->scratch, arena_str(draft->scratch, str_z(message))));
+    json_object_add_z(error, "body", &json_null);
+    return json_text(error, draft->scratch);
+}
+
+static void invoke_command(struct draft *draft, const struct instance *instance,
+                           enum direction direction, const struct effect_state *side,
+                           const struct rendered *rendered)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct run_command command = {
+        .kind = COMMAND_INVOKE,
+        .ref = {.step = instance->step,
+                .item = instance->item,
+                .direction = direction,
+                .generation = side->generation},
+        .attempt = side->attempts,
+        .rendered = *rendered,
+        .timeout_us = action->timeout_us,
+        .deadline_at = wall_add(draft->event->now, action->timeout_us),
+    };
+    draft_command(draft, &command);
+}
+
+static struct render render_of(const struct draft *draft, const struct instance *instance,
+                               enum direction direction, const struct effect_state *side)
+{
+    return (struct render){.run = draft->run,
+                           .instance = instance,
+                           .direction = direction,
+                           .generation = side->generation,
+                           .now = side->claimed_at,
+                           .env = draft->event->env};
+}
+
+static void sleep_claim(struct draft *draft, const struct instance *instance,
+                        enum direction direction, struct effect_state *side)
+{
+    struct render render = render_of(draft, instance, direction, side);
+    int64_t duration_us;
+    struct err err;
+    if (render_sleep(&render, draft->scratch, &duration_us, &err) != 0) {
+        side->state = STEP_REFUSED;
+        side->outcome = OUTCOME_REFUSED;
+        side->ended_at = draft->event->now;
+        side->error = error_make(draft, "cannot_render", err.text);
+    } else {
+        side->state = STEP_WAITING;
+        side->next_at = wall_add(draft->event->now, MAX(duration_us, INT64_C(0)));
+    }
+    draft_effect(draft, instance, direction, side);
+}
+
+void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    const struct effect_state *old = instance_side(instance, direction);
+    struct wall now = draft->event->now;
+    struct rendered rendered;
+    struct err err;
+    ASSERT(old->state == STEP_PENDING || old->state == STEP_REFUSED);
+    struct effect_state side = {
+        .state = STEP_CLAIMED,
+        .generation = (uint16_t)(old->generation + 1),
+        .claim_no = draft->run->claims + 1,
+        .claimed_at = now,
+    };
+    if (action->kind == ACTION_SLEEP) {
+        sleep_claim(draft, instance, direction, &side);
+        return;
+    }
+    side.budget_at = wall_add(now, action->retry.budget_us);
+    if (action->idempotency.ttl_us)
+        side.key_valid_until = wall_add(now, action->idempotency.ttl_us);
+
+    struct render render = render_of(draft, instance, direction, &side);
+    if (render_action(&render, draft->scratch, &rendered, &err) != 0) {
+        side.state = STEP_REFUSED;
+        side.outcome = OUTCOME_REFUSED;
+        side.ended_at = now;
+        side.error = error_make(draft, "cannot_render", err.text);
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
+    side.attempts = 1;
+    side.request_hash = rendered.request.hash;
+    if (commits_with_record(action)) {
+        struct run_record record = {
+            .kind = RECORD_BEGUN,
+            .effect = {.ref = {instance->step, instance->item, direction, side.generation},
+                       .state = side},
+        };
+        draft_record(draft, &record);
+    } else {
+        draft_effect(draft, instance, direction, &side);
+    }
+    invoke_command(draft, instance, direction, &side, &rendered);
+}
+
+/* The request of the current generation again, or false after the side ended as a conflict. */
+static bool render_again(struct draft *draft, struct instance *instance, enum direction direction,
+                         struct effect_state *side, struct rendered *out)
+{
+    struct render render = render_of(draft, instance, direction, side);
+    struct err err;
+    bool rendered = render_action(&render, draft->scratch, out, &err) == 0;
+    if (rendered && sha256_eq(&out->request.hash, &side->request_hash))
+        return true;
+    side->state = STEP_UNKNOWN;
+    side->outcome = OUTCOME_CONFLICT;
+    side->ended_at = draft->event->now;
+    side->error = error_make(draft, "key_conflict",
+                             rendered ? "the request under this key is no longer the one that was "
+                                        "claimed"
+                                      : err.text);
+    draft_effect(draft, instance, direction, side);
+    return false;
+}
+
+void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    struct rendered rendered;
+    ASSERT(side.state == STEP_RETRYING);
+    if (!render_again(draft, instance, direction, &side, &rendered))
+        return;
+    side.state = STEP_CLAIMED;
+    side.attempts++;
+    side.next_at = WALL_NONE;
+    draft_effect(draft, instance, direction, &side);
+    invoke_command(draft, instance, direction, &side, &rendered);
+}
+
+void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct effect_state side = *instance_side(instance, direction);
+    struct wall now = draft->event->now;
+    struct rendered rendered;
+    ASSERT(side.state == STEP_CLAIMED);
+    bool may_repeat = true;
+    if (!commits_with_record(action)) {
+        side.maybe_applied = true;
+        side.outcome = OUTCOME_UNKNOWN;
+        may_repeat = attempt_may_repeat(action, &side, now);
+    }
+    if (wall_passed(side.budget_at, now) || !may_repeat) {
+        side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
+        side.ended_at = now;
+        side.error = error_make(draft, "owner_lost",
+                                "the engine stopped before it saw the answer to this attempt");
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
+    if (!render_again(draft, instance, direction, &side, &rendered))
+        return;
+    draft_effect(draft, instance, direction, &side);
+    invoke_command(draft, instance, direction, &side, &rendered);
+}
+
+/* Going back, an action that is not known to be applied is not sent again, except to find out
+ * about one that may be. A tolerant compensation needs no finding out. */
+static bool may_schedule(const struct draft *draft, const struct plan_step *step,
+                         enum direction direction, const struct effect_state *side)
+{
+    if (draft->run->now.direction == DIRECTION_EXECUTE || direction == DIRECTION_COMPENSATE)
+        return true;
+    return side->maybe_applied && !step->compensate.tolerant;
+}
+
+static void attempt_schedule(struct draft *draft, const struct instance *instance,
+                             enum direction direction, const struct verdict *verdict,
+                             struct effect_state *side)
+{
+    const struct plan_step *step = instance_step(draft, instance);
+    const struct plan_action *action = step_action(step, direction);
+    struct wall next = WALL_NONE;
+    uint64_t seed = str_hash(draft->run->id) ^ rand_mix(instance->step * 2u + (unsigned)direction);
+    int64_t after_us = verdict->after_us;
+    if (verdict->free && !after_us)
+        after_us = MAX(action->retry.delay_us, RETRY_FREE_DELAY_MIN_US);
+    if (may_schedule(draft, step, direction, side) &&
+        (verdict->free || retry_has_attempts(&action->retry, side)))
+        next = retry_next(&action->retry, side, seed, after_us, draft->event->now);
+    if (wall_is_set(next) && side->maybe_applied && !attempt_may_repeat(action, side, next))
+        next = WALL_NONE;
+    if (wall_is_set(next)) {
+        side->state = STEP_RETRYING;
+        side->next_at = next;
+        return;
+    }
+    side->state = side->maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
+    side->ended_at = draft->event->now;
+}
+
+/* An attempt that did not go right the first time is history of its own; so is every later one. */
+static void attempt_history(struct draft *draft, const struct instance *instance,
+                            enum direction direction, const struct effect_state *side,
+                            const struct verdict *verdict)
+{
+    const struct reply *reply = draft->event->reply.reply;
+    if (side->attempts == 1 && verdict->outcome == OUTCOME_APPLIED && !side->pickups)
+        return;
+    struct run_record record = {
+        .kind = RECORD_ATTEMPT,
+        .attempt = {.ref = {instance->step, instance->item, direction, side->generation},
+                    .number = side->attempts,
+                    .sent_at = wall_is_set(reply->sent_at) ? reply->sent_at : draft->event->now,
+                    .ended_at = wall_is_set(reply->ended_at) ? reply->ended_at : draft->event->now,
+                    .outcome = verdict->outcome,
+                    .status = verdict->status,
+                    .error = verdict->error},
+    };
+    draft_record(draft, &record);
+}
+
+void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    const struct reply *reply = draft->event->reply.reply;
+    struct effect_state side = *instance_side(instance, direction);
+    struct render render = render_of(draft, instance, direction, &side);
+    struct expr_scope scope;
+    struct verdict verdict;
+    struct err err;
+    ASSERT(side.state == STEP_CLAIMED);
+    int code = render_scope(&render, draft->scratch, &scope, &err);
+    ASSERT(code == 0); /* the stored input was read when the effect was claimed */
+    outcome_judge(action, reply, &scope, draft->scratch, &verdict);
+
+    /* An open transaction that is not to be applied is rolled back: certainly not applied. */
+    if (reply->kind == REPLY_SQL_OPEN) {
+        draft->out->commit_action = verdict.outcome == OUTCOME_APPLIED;
+        if (verdict.outcome == OUTCOME_UNKNOWN || verdict.outcome == OUTCOME_CONFLICT)
+            verdict.outcome = OUTCOME_REFUSED;
+        if (!draft->out->commit_action)
+            draft_command(draft, &(struct run_command){.kind = COMMAND_ROLLBACK});
+    }
+    struct effect_state before = side;
+    side.pickups = 0;
+    side.attempts_free += verdict.free;
+    if (verdict.outcome == OUTCOME_UNKNOWN)
+        side.maybe_applied = true;
+    side.outcome = outcome_join(side.maybe_applied, verdict.outcome);
+    side.error = verdict.error;
+    switch (verdict.outcome) {
+    case OUTCOME_APPLIED:
+        side.state = STEP_APPLIED;
+        side.maybe_applied = false;
+        side.ended_at = draft->event->now;
+        side.output = verdict.output;
+        side.output_invalid = verdict.output_invalid;
+        break;
+    case OUTCOME_REFUSED:
+        side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
+        side.ended_at = draft->event->now;
+        break;
+    case OUTCOME_CONFLICT:
+        side.state = STEP_UNKNOWN;
+        side.ended_at = draft->event->now;
+        break;
+    case OUTCOME_RETRYABLE:
+    case OUTCOME_IN_PROGRESS:
+    case OUTCOME_UNKNOWN: attempt_schedule(draft, instance, direction, &verdict, &side); break;
+    case OUTCOME_NONE: ASSERT(!"an outcome");
+    }
+    draft_effect(draft, instance, direction, &side);
+    attempt_history(draft, instance, direction, &before, &verdict);
+}
+
+void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    ASSERT(side.state == STEP_RETRYING);
+    side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
+    side.next_at = WALL_NONE;
+    side.ended_at = draft->event->now;
+    draft_effect(draft, instance, direction, &side);
+}
+
+void attempt_reopen(struct draft *draft, struct instance *instance, enum direction direction,
+                    const struct plan_retry *policy)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    ASSERT(side.state == STEP_REFUSED || side.state == STEP_UNKNOWN);
+    side.state = STEP_RETRYING;
+    side.attempts_base = side.attempts - side.attempts_free;
+    side.next_at = draft->event->now;
+    side.budget_at = wall_add(draft->event->now, policy->budget_us);
+    side.ended_at = WALL_NONE;
+    draft_effect(draft, instance, direction, &side);
+}

@@ -1,0 +1,46 @@
+/*
+ * attempt.h: the life of one effect: claim, send, judge, repeat.
+ *
+ * The same rules serve an action and its compensation. What a finished effect means for the run
+ * is the business of the walks (forward.h, compensations/unwind.h).
+ */
+#ifndef ENGINE_ATTEMPT_H
+#define ENGINE_ATTEMPT_H
+
+#include "engine/decision.h"
+
+/* Claims the effect of `instance` in `direction` under its next generation and commands its first
+ * attempt. What cannot be rendered ends refused at once, certainly not sent. A sleep starts
+ * waiting. Precondition: the side is pending, or refused and a person asked for a new generation.
+ */
+void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* Sends the next attempt under the same key. A request that no longer hashes as it did ends as a
+ * conflict. Precondition: the side is retrying. */
+void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* After a take-over or crash: an attempt without an answer is unknown. Sends the *same* attempt
+ * again where the table "After an unknown outcome" allows, else ends unknown.
+ * Precondition: the side is claimed. */
+void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* The event's reply. Schedules a repeat or ends the effect. Precondition: the side is claimed and
+ * the reply is of its newest attempt. */
+void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* No more repeats: a retrying side ends as what it is known to be. */
+void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* Opens a new budget for a side that ended refused-but-retryable or unknown: same key, history
+ * kept. `policy` may be another than the action's own. */
+void attempt_reopen(struct draft *draft, struct instance *instance, enum direction direction,
+                    const struct plan_retry *policy);
+
+/* The table "After an unknown outcome", less reconcile: may the effect be sent again at `at`? */
+bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
+                        struct wall at);
+
+/* claimed, retrying or waiting: something will still happen by itself. */
+bool attempt_in_motion(const struct effect_state *side);
+
+#endif

@@ -1,0 +1,212 @@
+#include "engine/config.h"
+
+#include "dsl/doc.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define FILE_BYTES_MAX (1024 * 1024)
+#define CONFIG_NODES_MAX 20000
+
+struct reader {
+    struct config *config;
+    struct doc doc;
+    struct diags *diags;
+};
+
+void config_init(struct config *config)
+{
+    *config = (struct config){.drain_us = CONFIG_DRAIN_US};
+}
+
+void config_free(struct config *config)
+{
+    arena_free(&config->arena);
+    *config = (struct config){0};
+}
+
+int config_file_read(const char *path, struct arena *arena, struct str *out, struct err *err)
+{
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "could not read \"%s\": %s",
+                       path, strerror(errno));
+    struct buf text = {0};
+    char chunk[16384];
+    size_t got;
+    while ((got = fread(chunk, 1, sizeof(chunk), file)) > 0 && text.len <= FILE_BYTES_MAX)
+        buf_add(&text, chunk, got);
+    int code = 0;
+    if (ferror(file))
+        code = err_set(err, ERR_IO, "could not read \"%s\": %s", path, strerror(errno));
+    else if (text.len > FILE_BYTES_MAX)
+        code = err_set(err, ERR_LIMIT, "\"%s\" is larger than 1 MiB", path);
+    else
+        *out = arena_str(arena, buf_str(&text));
+    fclose(file);
+    buf_free(&text);
+    return code;
+}
+
+bool config_log_format(struct str text, enum log_format *out)
+{
+    static const char *const names[] = {"human", "logfmt", "json"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (str_eq_z(text, names[i])) {
+            *out = (enum log_format)i;
+            return true;
+        }
+    return false;
+}
+
+const char *config_service_url(const struct config *config, const char *service)
+{
+    for (uint16_t i = 0; i < config->services_count; i++)
+        if (strcmp(config->services[i].name, service) == 0)
+            return config->services[i].value;
+    return NULL;
+}
+
+/* --- reading nodes ---------------------------------------------------------------------------- */
+
+static struct diag *complain(struct reader *reader, const char *code, const struct node *node,
+                             const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+static struct diag *complain(struct reader *reader, const char *code, const struct node *node,
+                             const char *fmt, ...)
+{
+    struct place place = doc_node_place(&reader->doc, node);
+    struct buf text = {0};
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(&text, fmt, args);
+    va_end(args);
+    struct diag *diag = diag_add(reader->diags, DIAG_ERROR, code, place.line, place.column,
+                                 place.span, "%s", text.data);
+    buf_free(&text);
+    return diag;
+}
+
+static const char *text_read(struct reader *reader, const struct node *node, const char *what)
+{
+    if (node->kind != NODE_TEXT || !node->text.len) {
+        complain(reader, "E901", node, "`%s` must be a text, not %s", what, node_kind_name(node));
+        return NULL;
+    }
+    return arena_str(&reader->config->arena, node->text).ptr;
+}
+
+/* A map of names to texts; `sub`: each value is a map with this one key. */
+static const struct config_pair *pairs_read(struct reader *reader, const struct node *node,
+                                            const char *what, const char *sub, uint16_t *out_count)
+{
+    if (node->kind != NODE_MAP) {
+        complain(reader, "E901", node, "`%s` must be a map, not %s", what, node_kind_name(node));
+        return NULL;
+    }
+    struct config_pair *pairs =
+        arena_array(&reader->config->arena, struct config_pair, node->count);
+    for (uint32_t i = 0; i < node->count; i++) {
+        const struct node *value = node->pairs[i].value;
+        if (sub) {
+            const struct node *inner = node_get(value, sub);
+            if (!inner || value->count != 1) {
+                complain(reader, "E902", node->pairs[i].key,
+                         "an entry of `%s` has the form {%s: ...}, nothing else yet", what, sub);
+                continue;
+            }
+            value = inner;
+        }
+        const char *text = text_read(reader, value, what);
+        if (text)
+            pairs[(*out_count)++] = (struct config_pair){
+                arena_str(&reader->config->arena, node->pairs[i].key->text).ptr, text};
+    }
+    return pairs;
+}
+
+static void env_read(struct reader *reader, const struct node *node)
+{
+    struct config *config = reader->config;
+    if (node->kind != NODE_LIST) {
+        complain(reader, "E901", node, "`env` must be a list of names");
+        return;
+    }
+    const char **names =
+        (const char **)arena_alloc_array(&config->arena, node->count, sizeof(char *));
+    for (uint32_t i = 0; i < node->count; i++) {
+        const char *name = text_read(reader, node->items[i], "env");
+        if (name)
+            names[config->env_count++] = name;
+    }
+    config->env_names = names;
+}
+
+static void exec_read(struct reader *reader, const struct node *node)
+{
+    const struct node *directory = node_get(node, "directory");
+    if (!directory || node->count != 1) {
+        complain(reader, "E902", node, "`exec` has the form {directory: PATH}");
+        return;
+    }
+    reader->config->exec_directory = text_read(reader, directory, "directory");
+}
+
+static void duration_read(struct reader *reader, const struct node *node, const char *what,
+                          int64_t *out_us)
+{
+    if (node->kind != NODE_TEXT || !duration_parse(node->text, out_us)) {
+        struct diag *diag = complain(reader, "E901", node, "`%s` is not a duration", what);
+        diag_help(reader->diags, diag, "write it like 30s");
+    }
+}
+
+static void key_read(struct reader *reader, const struct pair *pair)
+{
+    static const char *const keys[] = {"database", "name",    "socket", "log_format", "drain",
+                                       "services", "secrets", "env",    "exec"};
+    struct config *config = reader->config;
+    struct str key = pair->key->text;
+    const struct node *value = pair->value;
+    if (str_eq_z(key, "database"))
+        config->database = text_read(reader, value, "database");
+    else if (str_eq_z(key, "name"))
+        config->name = text_read(reader, value, "name");
+    else if (str_eq_z(key, "socket"))
+        config->socket = text_read(reader, value, "socket");
+    else if (str_eq_z(key, "services"))
+        config->services = pairs_read(reader, value, "services", "url", &config->services_count);
+    else if (str_eq_z(key, "secrets"))
+        config->secrets = pairs_read(reader, value, "secrets", NULL, &config->secrets_count);
+    else if (str_eq_z(key, "env"))
+        env_read(reader, value);
+    else if (str_eq_z(key, "exec"))
+        exec_read(reader, value);
+    else if (str_eq_z(key, "drain"))
+        duration_read(reader, value, "drain", &config->drain_us);
+    else if (str_eq_z(key, "log_format")) {
+        config->has_log_format = true;
+        if (!config_log_format(value->text, &config->log_format))
+            complain(reader, "E901", value, "`log_format` is one of human, logfmt, json");
+    } else if (!str_starts(key, STR("x-"))) {
+        struct diag *diag =
+            complain(reader, "E903", pair->key, "unknown key `" STR_FMT "`", STR_ARG(key));
+        const char *nearest = diag_nearest(key, keys, ARRAY_LEN(keys));
+        if (nearest)
+            diag_help(reader->diags, diag, "a similar key exists: `%s`", nearest);
+    }
+}
+
+bool config_parse(struct str source, struct config *config, struct diags *diags)
+{
+    struct reader reader = {.config = config, .diags = diags};
+    config_init(config);
+    doc_load(&reader.doc, source, FILE_BYTES_MAX, CONFIG_NODES_MAX, diags);
+    const struct node *root = reader.doc.root;
+    if (root && root->kind != NODE_MAP)
+        complain(&reader, "E901", root, "the config must be a map of settings");
+    for (uint32_t i = 0; root && root->kind == NODE_MAP && i < root->count; i++)
+        key_read(&reader, &root->pairs[i]);
+    doc_free(&reader.doc);
+    return diags->errors == 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * config.h: sagad.yaml: the daemon's own settings, read by the loader of the workflows and with the
+ * same diagnostics.
+ *
+ *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
+ *     log_format: human|logfmt|json     drain: 30s
+ *     services: {payments: {url: "https://..."}}                 # wins over a workflow's own url
+ *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
+ *     env: [REGION]                                              # what `env.NAME` may read
+ *     exec: {directory: /usr/local/lib/saga}                     # off without it
+ */
+#ifndef ENGINE_CONFIG_H
+#define ENGINE_CONFIG_H
+
+#include "dsl/diag.h"
+#include "engine/base/clock.h"
+#include "engine/log.h"
+
+struct config_pair {
+    const char *name, *value;
+};
+
+struct config {
+    struct arena arena;
+    const char *database, *name, *socket; /* NULL: not set */
+    bool has_log_format;
+    enum log_format log_format;
+    int64_t drain_us;
+    const struct config_pair *services; /* name and url */
+    const struct config_pair *secrets;  /* name and source */
+    const char *const *env_names;
+    uint16_t services_count, secrets_count, env_count;
+    const char *exec_directory;
+};
+
+#define CONFIG_DRAIN_US (30 * SECOND_US)
+
+/* Defaults without a file. */
+void config_init(struct config *config);
+void config_free(struct config *config);
+/* False if there were errors (in `diags`). */
+bool config_parse(struct str source, struct config *config, struct diags *diags);
+/* Reads a whole file of at most 1 MiB into the arena. Errors: ERR_NOT_FOUND, ERR_IO, ERR_LIMIT. */
+MUST_USE int config_file_read(const char *path, struct arena *arena, struct str *out,
+                              struct err *err);
+/* {"human": ...}: false if it is no format. */
+bool config_log_format(struct str text, enum log_format *out);
+const char *config_service_url(const struct config *config, const char *service);
+
+#endif

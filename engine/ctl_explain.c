@@ -1,0 +1,322 @@
+/*
+ * ctl_explain.c: a run, a diagnostic's code, or the states of a run, in plain words.
+ */
+#include "dsl/dsl.h"
+#include "engine/ctl_json.h"
+#include "engine/ctl_runs.h"
+#include "engine/ctl_show.h"
+#include "engine/ctl_text.h"
+#include "engine/ctl_verbs.h"
+#include "engine/decide.h"
+
+static void line_add(struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void line_add(struct ctl *ctl, const char *fmt, ...)
+{
+    struct buf line = {0};
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(&line, fmt, args);
+    va_end(args);
+    text_add(&ctl->out, buf_str(&line));
+    buf_add_char(&ctl->out, '\n');
+    buf_free(&line);
+}
+
+/* With -o json the words are one member, under the name of what they explain. */
+static void words_wrap(struct ctl *ctl, const char *name, struct str value)
+{
+    struct buf words = ctl->out;
+    ctl->out = (struct buf){0};
+    buf_printf(&ctl->out, "{\"%s\":", name);
+    json_write_string(value, &ctl->out);
+    buf_add_z(&ctl->out, ",\"text\":");
+    json_write_string(buf_str(&words), &ctl->out);
+    buf_add_char(&ctl->out, '}');
+    struct buf document = ctl->out;
+    ctl->out = (struct buf){0};
+    ctl_print_document(ctl, buf_str(&document));
+    buf_free(&document);
+    buf_free(&words);
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+static const char *state_sentence(struct str state)
+{
+    switch (run_state_of(state)) {
+    case RUN_QUEUED: return "is accepted; nothing was sent yet";
+    case RUN_RUNNING: return "is running";
+    case RUN_COMPENSATING: return "is going back: what it has applied is being undone";
+    case RUN_COMPLETED: return "is completed: every step is done";
+    case RUN_COMPENSATED: return "is compensated: what it had applied was undone";
+    case RUN_PARKED: return "is parked: it needs a person";
+    case RUN_ABANDONED: return "was abandoned: a person closed it as it was";
+    case RUN_NONE: break;
+    }
+    return "is in a state that this version of sagactl does not know";
+}
+
+static void step_explain(struct ctl *ctl, const struct model_step *step)
+{
+    struct arena *arena = &ctl->scratch;
+    struct str error = model_error_text(step->error, arena);
+    struct str tries = step->attempts > 1
+                           ? arena_printf(arena, " after %lld attempts", (long long)step->attempts)
+                           : STR("");
+    struct str why = error.len ? arena_printf(arena, ": " STR_FMT, STR_ARG(error)) : STR(".");
+    const char *said = NULL;
+    switch (step_state_of(step->state)) {
+    case STEP_APPLIED: said = "was applied"; break;
+    case STEP_REFUSED: said = "was not applied; it failed for good"; break;
+    case STEP_UNKNOWN: said = "may or may not have been applied"; break;
+    case STEP_CLAIMED: said = "has been sent and is not answered yet"; break;
+    case STEP_RETRYING: said = "failed so far and will be tried again"; break;
+    case STEP_WAITING: said = "is waiting"; break;
+    case STEP_SKIPPED: said = "was skipped"; break;
+    case STEP_WITHDRAWN: said = "was waiting when the run turned back, and was withdrawn"; break;
+    case STEP_NONE:
+    case STEP_PENDING: return;
+    }
+    bool failed = str_eq_z(step->state, "refused") || str_eq_z(step->state, "unknown") ||
+                  str_eq_z(step->state, "retrying");
+    line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),
+             STR_ARG(failed ? why : STR(".")));
+}
+
+static void undo_explain(struct ctl *ctl, const struct model_step *step)
+{
+    struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
+    const char *said = NULL;
+    switch (model_phase_of(step)) {
+    case MODEL_UNDOING: said = "is being undone"; break;
+    case MODEL_UNDO_RETRYING: said = "could not be undone yet; it will be tried again"; break;
+    case MODEL_UNDONE: said = "was undone"; break;
+    case MODEL_UNDO_FAILED: said = "could not be undone"; break;
+    case MODEL_UNDO_UNKNOWN: said = "may or may not have been undone"; break;
+    case MODEL_UNDO_SKIPPED: said = "counts as undone by hand"; break;
+    case MODEL_PENDING:
+    case MODEL_SENDING:
+    case MODEL_RETRYING:
+    case MODEL_WAITING:
+    case MODEL_UNKNOWN:
+    case MODEL_APPLIED:
+    case MODEL_REFUSED:
+    case MODEL_SKIPPED:
+    case MODEL_WITHDRAWN: return;
+    }
+    line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->id), said, error.len ? ": " : ".",
+             STR_ARG(error));
+}
+
+static void happened_explain(struct ctl *ctl, const struct model_run *run)
+{
+    const char *cause = model_cause_text(run->cause);
+    struct str error = show_run_error(ctl, run);
+    size_t before = ctl->out.len;
+    show_heading(ctl, "What happened");
+    size_t start = ctl->out.len;
+    for (uint32_t i = 0; i < run->steps_count; i++)
+        step_explain(ctl, &run->steps[i]);
+    if (run->cause.len)
+        line_add(ctl, "  Then the run turned back: " STR_FMT "%s" STR_FMT "%s",
+                 STR_ARG(cause ? str_z(cause) : run->cause), error.len ? " (" : ".", STR_ARG(error),
+                 error.len ? ")." : "");
+    for (uint32_t i = run->steps_count; i-- > 0;)
+        undo_explain(ctl, &run->steps[i]);
+    if (ctl->out.len == start)
+        ctl->out.len = before; /* nothing has */
+}
+
+/* The step that the wait is about: the first in motion. */
+static const struct model_step *step_in_motion(const struct model_run *run)
+{
+    for (uint32_t i = 0; i < run->steps_count; i++) {
+        enum model_phase phase = model_phase_of(&run->steps[i]);
+        if (phase == MODEL_SENDING || phase == MODEL_RETRYING || phase == MODEL_WAITING ||
+            phase == MODEL_UNDOING || phase == MODEL_UNDO_RETRYING)
+            return &run->steps[i];
+    }
+    return NULL;
+}
+
+static void waiting_explain(struct ctl *ctl, const struct model_run *run)
+{
+    const struct model_step *step = step_in_motion(run);
+    const char *waiting = model_waiting_text(run->waiting_for);
+    const char *reason = model_reason_text(run->reason);
+    struct str what = waiting ? str_z(waiting) : run->waiting_for;
+    if (model_is_terminal(run->state))
+        return;
+    show_heading(ctl, "What it waits for");
+    if (str_eq_z(run->state, "parked")) {
+        line_add(ctl, "  A person: " STR_FMT ".",
+                 STR_ARG(reason            ? str_z(reason)
+                         : run->reason.len ? run->reason
+                                           : STR("it is parked")));
+        return;
+    }
+    if (run->paused)
+        what = STR("a person to resume it; deadlines and keys run on meanwhile");
+    struct str when = STR("");
+    if (step && wall_is_set(step->next_at))
+        when = arena_printf(&ctl->scratch, ", in " STR_FMT,
+                            STR_ARG(text_duration(step->next_at.us - ctl_now().us, &ctl->scratch)));
+    line_add(
+        ctl, "  It waits for " STR_FMT "%s" STR_FMT STR_FMT ".",
+        STR_ARG(what.len ? what : STR("its next step")), step && !run->paused ? ", for step " : "",
+        STR_ARG(step && !run->paused ? step->id : STR("")), STR_ARG(run->paused ? STR("") : when));
+}
+
+static const char *undo_prospect(const struct model_step *step)
+{
+    enum step_state state = step_state_of(step->state);
+    bool may_be_there = state == STEP_APPLIED || state == STEP_UNKNOWN || state == STEP_CLAIMED ||
+                        state == STEP_RETRYING;
+    if (!may_be_there || str_eq_z(step->effect, "pure"))
+        return NULL;
+    if (str_eq_z(step->effect, "irreversible"))
+        return state == STEP_APPLIED ? "cannot be undone: it is irreversible"
+                                     : "could not be undone once it is applied: it is irreversible";
+    if (state == STEP_UNKNOWN)
+        return "must be settled first: its outcome is not known";
+    return state == STEP_APPLIED ? "would be undone"
+                                 : "would be awaited, and undone if it was applied";
+}
+
+static void undo_prospects_explain(struct ctl *ctl, const struct model_run *run)
+{
+    bool any = false;
+    if (model_is_terminal(run->state))
+        return;
+    bool backward = run->cause.len > 0;
+    for (uint32_t i = run->steps_count; i-- > 0;) {
+        const struct model_step *step = &run->steps[i];
+        const char *prospect = undo_prospect(step);
+        enum model_phase phase = model_phase_of(step);
+        if (!prospect || phase >= MODEL_UNDOING)
+            continue;
+        if (!any)
+            show_heading(ctl, backward ? "What is still to be undone" : "If it turned back now");
+        any = true;
+        if (backward && str_eq_z(step->state, "applied") && !str_eq_z(step->effect, "irreversible"))
+            prospect = "is still to be undone";
+        line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->id), prospect);
+    }
+    if (!any && !backward) {
+        show_heading(ctl, "If it turned back now");
+        line_add(ctl, "  Nothing would have to be undone.");
+    }
+}
+
+static int run_explain(struct ctl *ctl)
+{
+    struct ctl_run found;
+    int code = ctl_run_find(ctl, ctl->args[0], &found);
+    if (code)
+        return code;
+    struct model_run *run = &found.run;
+    struct arena *arena = &ctl->scratch;
+    ctl_run_reason_fill(ctl, run, NULL);
+    line_add(ctl, "Run " STR_FMT " of workflow " STR_FMT " (version " STR_FMT ") %s.",
+             STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version),
+             state_sentence(run->state));
+    if (wall_is_set(run->created_at))
+        line_add(ctl, "It started " STR_FMT " ago%s" STR_FMT ".",
+                 STR_ARG(text_age(run->created_at, ctl_now(), arena)),
+                 wall_is_set(run->ended_at) ? " and took " : "",
+                 STR_ARG(wall_is_set(run->ended_at)
+                             ? text_duration(run->ended_at.us - run->created_at.us, arena)
+                             : STR("")));
+    happened_explain(ctl, run);
+    waiting_explain(ctl, run);
+    undo_prospects_explain(ctl, run);
+    show_residue(ctl, run);
+    show_next(ctl, run);
+    if (ctl_format_is_json(ctl))
+        words_wrap(ctl, "run_id", run->id);
+    return CTL_OK;
+}
+
+/* --- a code, the states ------------------------------------------------------------------------
+ */
+
+static bool is_code(const char *text)
+{
+    return (text[0] == 'E' || text[0] == 'W') && strlen(text) == 4 &&
+           strspn(text + 1, "0123456789") == 3;
+}
+
+static int code_explain(struct ctl *ctl, const char *code)
+{
+    const char *page = dsl_explain(code);
+    if (!page) {
+        ctl_say(ctl, "there is no diagnostic with the code %s", code);
+        return CTL_NOT_FOUND;
+    }
+    buf_add_z(&ctl->out, page);
+    if (ctl->out.data[ctl->out.len - 1] != '\n')
+        buf_add_char(&ctl->out, '\n');
+    if (ctl_format_is_json(ctl))
+        words_wrap(ctl, "code", str_z(code));
+    return CTL_OK;
+}
+
+static void transition_json(struct buf *out, const struct run_transition *transition)
+{
+    buf_add_z(out, "{\"from\":");
+    if (transition->from == RUN_NONE)
+        buf_add_z(out, "null");
+    else
+        json_write_string(str_z(run_state_name(transition->from)), out);
+    buf_add_z(out, ",\"to\":");
+    json_write_string(str_z(run_state_name(transition->to)), out);
+    buf_add_z(out, ",\"why\":");
+    json_write_string(str_z(transition->why), out);
+    buf_add_char(out, '}');
+}
+
+static int states_explain(struct ctl *ctl)
+{
+    struct table table = {0};
+    struct buf list = {0};
+    table_column(&table, "FROM");
+    table_column(&table, "TO");
+    table_column(&table, "WHY");
+    buf_add_z(&list, "{\"transitions\":[");
+    for (size_t i = 0; i < run_transitions_count; i++) {
+        const struct run_transition *transition = &run_transitions[i];
+        struct str from = transition->from == RUN_NONE ? STR("(submit)")
+                                                       : str_z(run_state_name(transition->from));
+        struct str to = str_z(run_state_name(transition->to));
+        table_add(&table, from, text_state_paint(from));
+        table_add(&table, to, text_state_paint(to));
+        table_add(&table, str_z(transition->why), PAINT_NONE);
+        buf_add_z(&list, i ? "," : "");
+        transition_json(&list, transition);
+        if (ctl->format == CTL_FORMAT_JSONL) {
+            transition_json(&ctl->out, transition);
+            buf_add_char(&ctl->out, '\n');
+        }
+    }
+    buf_add_z(&list, "]}");
+    if (ctl->format == CTL_FORMAT_JSON)
+        ctl_print_document(ctl, buf_str(&list));
+    else if (ctl->format != CTL_FORMAT_JSONL)
+        table_print(&table, ctl);
+    buf_free(&list);
+    table_free(&table);
+    return CTL_OK;
+}
+
+int ctl_verb_explain(struct ctl *ctl)
+{
+    bool states = ctl_has(ctl, OPT_STATES);
+    if (states == (ctl->args_count > 0))
+        return ctl_usage(ctl, states ? "give --states or an argument, not both"
+                                     : "explain needs a RUN, a CODE or --states");
+    if (states)
+        return states_explain(ctl);
+    if (is_code(ctl->args[0]))
+        return code_explain(ctl, ctl->args[0]);
+    return run_explain(ctl);
+}

@@ -1,0 +1,354 @@
+#include "engine/ctl_model.h"
+
+#include "engine/ctl_text.h"
+#include "engine/run.h"
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static const struct json *member(const struct json *json, const char *name)
+{
+    const struct json *value = json_get_z(json, name);
+    return value && value->kind != JSON_NULL ? value : NULL;
+}
+
+static struct str text_of(const struct json *json, const char *name)
+{
+    struct str text = json_get_text(json, name);
+    return text.ptr ? text : STR("");
+}
+
+static int64_t count_of(const struct json *json, const char *name)
+{
+    const struct json *value = member(json, name);
+    int64_t count = 0;
+    return value && json_to_int(value, &count) ? count : 0;
+}
+
+static struct wall time_of(const struct json *json, const char *name)
+{
+    struct wall at;
+    struct str text = text_of(json, name);
+    return text.len && wall_parse(text, &at) ? at : WALL_NONE;
+}
+
+static const struct json *list_of(const struct json *json, const char *name)
+{
+    const struct json *value = member(json, name);
+    return value && value->kind == JSON_LIST ? value : NULL;
+}
+
+static struct model_step step_read(const struct json *json)
+{
+    struct model_step step = {
+        .id = text_of(json, "id"),
+        .effect = text_of(json, "effect"),
+        .state = text_of(json, "state"),
+        .compensation_state = text_of(json, "compensation_state"),
+        .key = text_of(json, "key"),
+        .attempts = count_of(json, "attempts"),
+        .compensation_attempts = count_of(json, "compensation_attempts"),
+        .output = member(json, "output"),
+        .error = member(json, "error"),
+        .compensation_error = member(json, "compensation_error"),
+        .started_at = time_of(json, "started_at"),
+        .ended_at = time_of(json, "ended_at"),
+        .next_at = time_of(json, "next_at"),
+    };
+    if (!step.id.len) /* rows of the view carry the other name */
+        step.id = text_of(json, "step_id");
+    return step;
+}
+
+struct model_run model_run_read(const struct json *json, struct arena *arena)
+{
+    const struct json *steps = list_of(json, "steps");
+    const struct json *paused = member(json, "paused");
+    struct model_run run = {
+        .id = text_of(json, "run_id"),
+        .workflow = text_of(json, "workflow"),
+        .version = text_of(json, "version"),
+        .tenant = text_of(json, "tenant"),
+        .state = text_of(json, "state"),
+        .cause = text_of(json, "cause"),
+        .waiting_for = text_of(json, "waiting_for"),
+        .reason = text_of(json, "reason"),
+        .paused = paused && paused->kind == JSON_BOOL && paused->boolean,
+        .input = member(json, "input"),
+        .output = member(json, "output"),
+        .error = member(json, "error"),
+        .residue = list_of(json, "residue"),
+        .attempts = list_of(json, "attempts"),
+        .verbs = list_of(json, "next_verbs"),
+        .created_at = time_of(json, "created_at"),
+        .ended_at = time_of(json, "ended_at"),
+        .deadline_at = time_of(json, "deadline_at"),
+        .steps_count = steps ? steps->count : 0,
+    };
+    if (!run.reason.len)
+        run.reason = text_of(json, "park_reason");
+    run.steps = arena_array(arena, struct model_step, MAX(run.steps_count, 1u));
+    for (uint32_t i = 0; i < run.steps_count; i++)
+        run.steps[i] = step_read(steps->items[i]);
+    return run;
+}
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+bool model_is_terminal(struct str state)
+{
+    enum run_state known = run_state_of(state);
+    return known != RUN_NONE && run_state_is_terminal(known);
+}
+
+bool model_is_over(struct str state)
+{
+    return model_is_terminal(state) || run_state_of(state) == RUN_PARKED;
+}
+
+int model_exit(struct str state)
+{
+    switch (run_state_of(state)) {
+    case RUN_COMPENSATED: return CTL_COMPENSATED;
+    case RUN_PARKED: return CTL_PARKED;
+    case RUN_ABANDONED: return CTL_ABANDONED;
+    case RUN_NONE:
+    case RUN_QUEUED:
+    case RUN_RUNNING:
+    case RUN_COMPENSATING:
+    case RUN_COMPLETED: break;
+    }
+    return CTL_OK;
+}
+
+struct str model_value_text(const struct json *value, struct arena *arena)
+{
+    return value ? json_text(value, arena) : STR("");
+}
+
+struct str model_error_text(const struct json *error, struct arena *arena)
+{
+    if (!error)
+        return STR("");
+    if (error->kind != JSON_OBJECT)
+        return model_value_text(error, arena);
+    struct str code = text_of(error, "code"), message = text_of(error, "message");
+    int64_t status = count_of(error, "status");
+    struct str prefix = status ? arena_printf(arena, "%lld ", (long long)status) : STR("");
+    return arena_printf(arena, STR_FMT STR_FMT "%s" STR_FMT, STR_ARG(prefix), STR_ARG(code),
+                        code.len && message.len ? ": " : "", STR_ARG(message));
+}
+
+/* --- phases ---------------------------------------------------------------------------------- */
+
+static enum model_phase undo_phase(enum step_state state)
+{
+    switch (state) {
+    case STEP_CLAIMED: return MODEL_UNDOING;
+    case STEP_WAITING:
+    case STEP_RETRYING: return MODEL_UNDO_RETRYING;
+    case STEP_APPLIED: return MODEL_UNDONE;
+    case STEP_REFUSED: return MODEL_UNDO_FAILED;
+    case STEP_UNKNOWN: return MODEL_UNDO_UNKNOWN;
+    case STEP_SKIPPED: return MODEL_UNDO_SKIPPED;
+    case STEP_NONE:
+    case STEP_PENDING:
+    case STEP_WITHDRAWN: break;
+    }
+    return MODEL_PENDING; /* not begun: the action's own state counts */
+}
+
+enum model_phase model_phase_of(const struct model_step *step)
+{
+    enum model_phase undo = undo_phase(step_state_of(step->compensation_state));
+    if (undo != MODEL_PENDING)
+        return undo;
+    switch (step_state_of(step->state)) {
+    case STEP_CLAIMED: return MODEL_SENDING;
+    case STEP_RETRYING: return MODEL_RETRYING;
+    case STEP_WAITING: return MODEL_WAITING;
+    case STEP_UNKNOWN: return MODEL_UNKNOWN;
+    case STEP_APPLIED: return MODEL_APPLIED;
+    case STEP_REFUSED: return MODEL_REFUSED;
+    case STEP_SKIPPED: return MODEL_SKIPPED;
+    case STEP_WITHDRAWN: return MODEL_WITHDRAWN;
+    case STEP_NONE:
+    case STEP_PENDING: break;
+    }
+    return MODEL_PENDING;
+}
+
+const char *model_phase_word(enum model_phase phase)
+{
+    switch (phase) {
+    case MODEL_PENDING: return "pending";
+    case MODEL_SENDING: return "sending";
+    case MODEL_RETRYING: return "retrying";
+    case MODEL_WAITING: return "waiting";
+    case MODEL_UNKNOWN: return "unknown";
+    case MODEL_APPLIED: return "applied";
+    case MODEL_REFUSED: return "refused";
+    case MODEL_SKIPPED: return "skipped";
+    case MODEL_WITHDRAWN: return "withdrawn";
+    case MODEL_UNDOING: return "undoing";
+    case MODEL_UNDO_RETRYING: return "undo retrying";
+    case MODEL_UNDONE: return "undone";
+    case MODEL_UNDO_FAILED: return "undo failed";
+    case MODEL_UNDO_UNKNOWN: return "undo unknown";
+    case MODEL_UNDO_SKIPPED: return "undo skipped";
+    }
+    return "";
+}
+
+const struct json *model_phase_error(const struct model_step *step)
+{
+    switch (model_phase_of(step)) {
+    case MODEL_RETRYING:
+    case MODEL_UNKNOWN:
+    case MODEL_REFUSED: return step->error;
+    case MODEL_UNDO_RETRYING:
+    case MODEL_UNDO_FAILED:
+    case MODEL_UNDO_UNKNOWN:
+        return step->compensation_error ? step->compensation_error : step->error;
+    case MODEL_PENDING:
+    case MODEL_SENDING:
+    case MODEL_WAITING:
+    case MODEL_APPLIED:
+    case MODEL_SKIPPED:
+    case MODEL_WITHDRAWN:
+    case MODEL_UNDOING:
+    case MODEL_UNDONE:
+    case MODEL_UNDO_SKIPPED: break;
+    }
+    return NULL;
+}
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+struct phrase {
+    const char *name, *text;
+};
+
+static const char *phrase_find(const struct phrase *phrases, size_t count, struct str name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq_z(name, phrases[i].name))
+            return phrases[i].text;
+    return NULL;
+}
+
+const char *model_waiting_text(struct str waiting_for)
+{
+    static const struct phrase phrases[] = {
+        {"participant", "the answer of a service"},
+        {"retry", "the time of the next attempt"},
+        {"timer", "a timer"},
+        {"signal", "a signal"},
+        {"approval", "a person's approval"},
+        {"worker", "a worker"},
+        {"child", "a child run"},
+        {"lock", "a lock that another run holds"},
+        {"breaker", "an open circuit breaker"},
+        {"limit", "room under a limit"},
+        {"reconcile", "an answer on what became of an attempt"},
+        {"claim", "the daemon to store its next claim"},
+        {"owner", "a daemon to take it over"},
+        {"paused", "a person to resume it"},
+        {"person", "a person to decide"},
+    };
+    return phrase_find(phrases, ARRAY_LEN(phrases), waiting_for);
+}
+
+const char *model_cause_text(struct str cause)
+{
+    static const struct phrase phrases[] = {
+        {"step_refused", "a step was refused for good"},
+        {"budget", "the retries of a step, or their time, ran out"},
+        {"deadline", "its deadline passed"},
+        {"cancelled", "it was cancelled"},
+        {"operator", "an operator asked for it"},
+        {"child", "a child run ended compensated"},
+        {"parent", "its parent turned back"},
+    };
+    return phrase_find(phrases, ARRAY_LEN(phrases), cause);
+}
+
+const char *model_reason_text(struct str reason)
+{
+    static const struct phrase phrases[] = {
+        {"outcome_unknown", "it is not known whether a step was applied, and nothing automatic "
+                            "may find out"},
+        {"compensation_failed", "a compensation failed for good"},
+        {"pivot_passed", "a step failed after the point of no return, so it cannot turn back"},
+        {"key_conflict", "a service holds the key with other parameters"},
+        {"step_failed", "a step failed, and the workflow says to park then"},
+        {"crash_loop", "the daemon died again and again while it worked on this run"},
+        {"quarantine", "PostgreSQL refused to store what happened to it"},
+    };
+    return phrase_find(phrases, ARRAY_LEN(phrases), reason);
+}
+
+/* --- what leads on ---------------------------------------------------------------------------- */
+
+struct next_list {
+    const struct model_run *run;
+    struct arena *arena;
+    struct model_next *out;
+    size_t count, max;
+};
+
+static void next_add(struct next_list *list, const char *verb, const char *step, const char *option,
+                     const char *meaning)
+{
+    if (list->count == list->max)
+        return;
+    list->out[list->count++] = (struct model_next){
+        .command = arena_printf(list->arena, "sagactl %s " STR_FMT "%s%s%s%s --reason TEXT", verb,
+                                STR_ARG(list->run->id), *step ? " " : "", step, *option ? " " : "",
+                                option),
+        .meaning = str_z(meaning),
+    };
+}
+
+/* A step that stands in the way of a parked run. */
+static void next_for_step(struct next_list *list, const struct model_step *step)
+{
+    enum model_phase phase = model_phase_of(step);
+    bool undo = phase == MODEL_UNDO_UNKNOWN || phase == MODEL_UNDO_FAILED;
+    const char *name =
+        arena_printf(list->arena, STR_FMT "%s", STR_ARG(step->id), undo ? ":compensate" : "").ptr;
+    if (phase == MODEL_UNKNOWN || phase == MODEL_UNDO_UNKNOWN) {
+        next_add(list, "settle", name, "--applied", "the service has the effect");
+        next_add(list, "settle", name, "--not-applied", "the service does not have it");
+    }
+    if (phase == MODEL_UNDO_FAILED)
+        next_add(list, "skip", name, "", "it was undone by hand");
+}
+
+size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,
+                           size_t max)
+{
+    struct next_list list = {run, arena, out, 0, max};
+    enum run_state state = run_state_of(run->state);
+    bool unknown = false, backward = run->cause.len > 0;
+    if (run->paused && !model_is_over(run->state))
+        next_add(&list, "resume", "", "", "let it go on");
+    if (state == RUN_QUEUED || state == RUN_RUNNING)
+        next_add(&list, "cancel", "", "", "turn back: undo what was applied");
+    if (!run->paused && (state == RUN_RUNNING || state == RUN_COMPENSATING))
+        next_add(&list, "pause", "", "", "send nothing new until it is resumed");
+    if (state != RUN_PARKED)
+        return list.count;
+    for (uint32_t i = 0; i < run->steps_count; i++) {
+        enum model_phase phase = model_phase_of(&run->steps[i]);
+        unknown = unknown || phase == MODEL_UNKNOWN || phase == MODEL_UNDO_UNKNOWN;
+        next_for_step(&list, &run->steps[i]);
+    }
+    if (!str_eq_z(run->reason, "key_conflict"))
+        next_add(&list, "retry", "", "",
+                 unknown ? "try again, where the key makes a repeat safe"
+                         : "try again from where it stopped");
+    if (!backward && !str_eq_z(run->reason, "pivot_passed"))
+        next_add(&list, "compensate", "", "", "turn back: undo what was applied");
+    next_add(&list, "abandon", "", "", "close it as it is; what is left is listed");
+    return list.count;
+}

@@ -1,0 +1,81 @@
+/*
+ * ctl_model.h: a run as `show -o json` describes it, read into C: the one place that knows the
+ * names of that contract. What is absent or null reads as "" or NULL, so that an older or newer
+ * daemon can be shown too. Everything borrows from the JSON and the arena.
+ */
+#ifndef ENGINE_CTL_MODEL_H
+#define ENGINE_CTL_MODEL_H
+
+#include "engine/ctl_core.h"
+
+struct model_step {
+    struct str id, effect, state, compensation_state, key;
+    int64_t attempts, compensation_attempts;
+    const struct json *output, *error, *compensation_error; /* NULL: none */
+    struct wall started_at, ended_at, next_at;
+};
+
+struct model_run {
+    struct str id, workflow, version, tenant, state, cause, waiting_for, reason;
+    bool paused;
+    const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
+    const struct json *attempts;                         /* a list, or NULL */
+    const struct json *verbs; /* what the daemon calls safe, a list of texts, or NULL */
+    struct wall created_at, ended_at, deadline_at;
+    struct model_step *steps;
+    uint32_t steps_count;
+};
+
+struct model_run model_run_read(const struct json *json, struct arena *arena);
+
+/* Where the run stands; the order is that of model_end_exit. */
+bool model_is_terminal(struct str state);
+/* Ended, or parked: nothing more happens by itself. */
+bool model_is_over(struct str state);
+/* The exit code of a wait that found this state; CTL_OK for a run that is not over. */
+int model_exit(struct str state);
+
+/* "402 card_declined: the card was declined"; "" without an error. */
+struct str model_error_text(const struct json *error, struct arena *arena);
+/* JSON in one line. */
+struct str model_value_text(const struct json *value, struct arena *arena);
+
+/* What a step is doing, both directions taken together. */
+enum model_phase {
+    MODEL_PENDING,
+    MODEL_SENDING,
+    MODEL_RETRYING,
+    MODEL_WAITING,
+    MODEL_UNKNOWN,
+    MODEL_APPLIED,
+    MODEL_REFUSED,
+    MODEL_SKIPPED,
+    MODEL_WITHDRAWN,
+    MODEL_UNDOING,
+    MODEL_UNDO_RETRYING,
+    MODEL_UNDONE,
+    MODEL_UNDO_FAILED,
+    MODEL_UNDO_UNKNOWN,
+    MODEL_UNDO_SKIPPED,
+};
+enum model_phase model_phase_of(const struct model_step *step);
+/* "applied", "retrying", "undone", ... */
+const char *model_phase_word(enum model_phase phase);
+/* The error that matters in this phase, or NULL. */
+const struct json *model_phase_error(const struct model_step *step);
+
+/* Why a run waits, as the end of "It waits for ...". */
+const char *model_waiting_text(struct str waiting_for);
+/* Why it turned back / is parked, in a clause: "a step was refused". */
+const char *model_cause_text(struct str cause);
+const char *model_reason_text(struct str reason);
+
+/* The commands that lead on from here, one a line ("sagactl retry ID --reason ..."), safest first,
+ * into a list of at most `max`. Returns how many. */
+struct model_next {
+    struct str command, meaning;
+};
+size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,
+                           size_t max);
+
+#endif

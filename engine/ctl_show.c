@@ -1,0 +1,219 @@
+#include "engine/ctl_show.h"
+
+#include "engine/ctl_text.h"
+#include "engine/ctl_verbs.h"
+
+#define NEXT_MAX 40
+#define LABEL_COLUMNS 12
+
+void show_field(struct ctl *ctl, const char *label, struct str text)
+{
+    size_t room = ctl->terminal ? MAX(text_columns(), (size_t)30) - LABEL_COLUMNS : SIZE_MAX;
+    if (!text.len)
+        return;
+    text_paint(&ctl->out, ctl->color, PAINT_DIM);
+    buf_printf(&ctl->out, "%-*s", LABEL_COLUMNS, label);
+    text_unpaint(&ctl->out, ctl->color, PAINT_DIM);
+    text_add_cut(&ctl->out, text, room);
+    buf_add_char(&ctl->out, '\n');
+}
+
+void show_heading(struct ctl *ctl, const char *heading)
+{
+    buf_add_char(&ctl->out, '\n');
+    text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, str_z(heading));
+    buf_add_char(&ctl->out, '\n');
+}
+
+/* --- steps ----------------------------------------------------------------------------------- */
+
+static struct str attempts_text(struct ctl *ctl, const struct model_step *step)
+{
+    if (step->compensation_attempts)
+        return arena_printf(&ctl->scratch, "%lld+%lld", (long long)step->attempts,
+                            (long long)step->compensation_attempts);
+    if (!step->attempts)
+        return STR("");
+    return arena_printf(&ctl->scratch, "%lld", (long long)step->attempts);
+}
+
+static struct str step_took(struct ctl *ctl, const struct model_step *step)
+{
+    if (!wall_is_set(step->started_at) || !wall_is_set(step->ended_at))
+        return STR("");
+    return text_duration(step->ended_at.us - step->started_at.us, &ctl->scratch);
+}
+
+static struct str step_note(struct ctl *ctl, const struct model_step *step)
+{
+    enum model_phase phase = model_phase_of(step);
+    struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
+    bool again = phase == MODEL_RETRYING || phase == MODEL_UNDO_RETRYING || phase == MODEL_WAITING;
+    if (!again || !wall_is_set(step->next_at))
+        return error;
+    struct str left = text_duration(step->next_at.us - ctl_now().us, &ctl->scratch);
+    return arena_printf(&ctl->scratch, "%s in " STR_FMT "%s" STR_FMT,
+                        phase == MODEL_WAITING ? "ends" : "next", STR_ARG(left),
+                        error.len ? "; " : "", STR_ARG(error));
+}
+
+void show_steps(struct ctl *ctl, const struct model_run *run)
+{
+    struct table table = {.indent = 2};
+    bool wide = ctl->format == CTL_FORMAT_WIDE;
+    table_column(&table, "STEP");
+    table_column(&table, "EFFECT");
+    table_column(&table, "STATE");
+    table_column(&table, "UNDO");
+    table_column(&table, "ATTEMPTS");
+    table_column(&table, "TOOK");
+    if (wide)
+        table_column(&table, "KEY");
+    table_column(&table, "");
+    for (uint32_t i = 0; i < run->steps_count; i++) {
+        const struct model_step *step = &run->steps[i];
+        table_add(&table, step->id, PAINT_NONE);
+        table_add(&table, step->effect, PAINT_DIM);
+        table_add(&table, step->state, text_state_paint(step->state));
+        table_add(&table, step->compensation_state, text_state_paint(step->compensation_state));
+        table_add(&table, attempts_text(ctl, step), PAINT_NONE);
+        table_add(&table, step_took(ctl, step), PAINT_DIM);
+        if (wide)
+            table_add(&table, step->key, PAINT_DIM);
+        table_add(&table, step_note(ctl, step), PAINT_DIM);
+    }
+    if (run->steps_count)
+        table_print(&table, ctl);
+    table_free(&table);
+}
+
+/* --- the rest -------------------------------------------------------------------------------- */
+
+static const char *residue_meaning(struct str why)
+{
+    static const struct {
+        const char *why, *meaning;
+    } meanings[] = {
+        {"declared", "stays, as the workflow says"},
+        {"by_hand", "settled or skipped by a person"},
+        {"unknown", "may be there: its outcome is not known"},
+        {"not_undone", "is there and was not undone"},
+        {"open", "was still in motion"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
+        if (str_eq_z(why, meanings[i].why))
+            return meanings[i].meaning;
+    return NULL;
+}
+
+void show_residue(struct ctl *ctl, const struct model_run *run)
+{
+    struct table table = {.indent = 2};
+    if (!run->residue || !run->residue->count)
+        return;
+    show_heading(ctl, "Residue: what is left at the participants");
+    table_column(&table, "");
+    table_column(&table, "");
+    table_column(&table, "");
+    for (uint32_t i = 0; i < run->residue->count; i++) {
+        const struct json *entry = run->residue->items[i];
+        struct str why = json_get_text(entry, "why"), reason = json_get_text(entry, "reason");
+        const char *meaning = residue_meaning(why);
+        table_add(&table, json_get_text(entry, "step"), PAINT_NONE);
+        table_add(&table, meaning ? str_z(meaning) : why,
+                  str_eq(why, STR("declared")) ? PAINT_NONE : PAINT_YELLOW);
+        table_add(&table,
+                  reason.len ? arena_printf(&ctl->scratch, "(" STR_FMT ")", STR_ARG(reason))
+                             : STR(""),
+                  PAINT_DIM);
+    }
+    table_print(&table, ctl);
+    table_free(&table);
+}
+
+void show_next(struct ctl *ctl, const struct model_run *run)
+{
+    struct model_next next[NEXT_MAX];
+    struct table table = {.indent = 2};
+    size_t count = model_next_commands(run, &ctl->scratch, next, NEXT_MAX);
+    if (!count)
+        return;
+    show_heading(ctl, "What leads on");
+    table_column(&table, "");
+    table_column(&table, "");
+    for (size_t i = 0; i < count; i++) {
+        table_add(&table, next[i].command, PAINT_NONE);
+        table_add(&table, next[i].meaning, PAINT_DIM);
+    }
+    table_print(&table, ctl);
+    table_free(&table);
+}
+
+struct str show_run_error(struct ctl *ctl, const struct model_run *run)
+{
+    struct str step = json_get_text(run->error, "step");
+    if (!run->error)
+        return STR("");
+    return arena_printf(&ctl->scratch, STR_FMT "%s" STR_FMT, STR_ARG(step), step.len ? ": " : "",
+                        STR_ARG(model_error_text(run->error, &ctl->scratch)));
+}
+
+/* "2026-10-25T02:30:00Z (5m ago)" */
+static struct str time_and_age(struct ctl *ctl, struct wall at)
+{
+    if (!wall_is_set(at))
+        return STR("");
+    return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT " ago)",
+                        STR_ARG(text_time(at, &ctl->scratch)),
+                        STR_ARG(text_age(at, ctl_now(), &ctl->scratch)));
+}
+
+static void header_show(struct ctl *ctl, const struct model_run *run)
+{
+    struct buf *out = &ctl->out;
+    const char *waiting = model_waiting_text(run->waiting_for);
+    const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
+    text_add_painted(out, ctl->color, PAINT_BOLD, run->id);
+    buf_add_z(out, "  ");
+    text_add_painted(out, ctl->color, text_state_paint(run->state), run->state);
+    buf_add_z(out, run->paused ? ", paused\n" : "\n");
+    show_field(ctl, "workflow",
+               arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(run->workflow),
+                            STR_ARG(run->version)));
+    show_field(ctl, "tenant", run->tenant);
+    show_field(ctl, "started", time_and_age(ctl, run->created_at));
+    show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
+    if (!model_is_terminal(run->state)) {
+        show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
+        show_field(ctl, "waits for", waiting ? str_z(waiting) : run->waiting_for);
+    }
+    show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
+    show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
+    show_field(ctl, "error", show_run_error(ctl, run));
+    show_field(ctl, "input", model_value_text(run->input, &ctl->scratch));
+    show_field(ctl, "output", model_value_text(run->output, &ctl->scratch));
+}
+
+int ctl_verb_show(struct ctl *ctl)
+{
+    struct ctl_run found;
+    int code = ctl_run_find(ctl, ctl->args[0], &found);
+    if (code)
+        return code;
+    if (ctl_format_is_json(ctl)) {
+        ctl_print_document(ctl, found.reply.body);
+        return CTL_OK;
+    }
+    if (ctl->format == CTL_FORMAT_NAME) {
+        text_add(&ctl->out, found.run.id);
+        buf_add_char(&ctl->out, '\n');
+        return CTL_OK;
+    }
+    ctl_run_reason_fill(ctl, &found.run, NULL);
+    header_show(ctl, &found.run);
+    show_heading(ctl, "Steps");
+    show_steps(ctl, &found.run);
+    show_residue(ctl, &found.run);
+    show_next(ctl, &found.run);
+    return CTL_OK;
+}

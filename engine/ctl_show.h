@@ -1,0 +1,22 @@
+/*
+ * ctl_show.h: the parts that show, explain and dead show have in common.
+ */
+#ifndef ENGINE_CTL_SHOW_H
+#define ENGINE_CTL_SHOW_H
+
+#include "engine/ctl_runs.h"
+
+/* "label  text", cut to the terminal; nothing if the text is empty. */
+void show_field(struct ctl *ctl, const char *label, struct str text);
+/* A heading with an empty line before it. */
+void show_heading(struct ctl *ctl, const char *heading);
+/* The table of steps: what each has become, in both directions. */
+void show_steps(struct ctl *ctl, const struct model_run *run);
+/* What a run leaves behind; nothing without a residue. */
+void show_residue(struct ctl *ctl, const struct model_run *run);
+/* The commands that lead on. */
+void show_next(struct ctl *ctl, const struct model_run *run);
+/* "charge: 402 card_declined: the card was declined" */
+struct str show_run_error(struct ctl *ctl, const struct model_run *run);
+
+#endif

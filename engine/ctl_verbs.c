@@ -1,0 +1,260 @@
+#include "engine/ctl_verbs.h"
+
+const struct ctl_option ctl_options[OPT_COUNT] = {
+#define X(id, name, letter, value, form, choices) [id] = {name, letter, value, form, choices},
+    CTL_OPTIONS(X)
+#undef X
+};
+
+const struct ctl_verb_option ctl_global_options[] = {
+    {OPT_SOCKET, "the daemon's control socket"},
+    {OPT_FORMAT, "how to print: table (for people), wide, json, jsonl, name (ids only)"},
+    {OPT_JSON, "the same as -o json"},
+    {OPT_QUIET, "the same as -o name"},
+    {OPT_COLOR, "colour on stdout: auto (a terminal, unless NO_COLOR is set), always, never"},
+    {OPT_HELP, "this help"},
+};
+const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
+
+#define GROUP_FILES "Workflow files"
+#define GROUP_RUNS "Runs"
+#define GROUP_OPERATE "Operate (each needs --reason; the run's full id)"
+#define GROUP_DAEMON "Daemon"
+#define GROUP_HELP "Help"
+
+#define REASON                                                             \
+    {                                                                      \
+        OPT_REASON, "why; stored with the act, shown in the run's history" \
+    }
+#define PREFIX_NOTE "RUN is a run id or a unique beginning of one."
+#define OPERATE(verb, what, text)                                                          \
+    {                                                                                      \
+        .name = verb, .group = GROUP_OPERATE, .args = "RUN", .args_min = 1, .args_max = 1, \
+        .arg = CTL_ARG_RUN, .summary = what, .about = text, .options = {REASON},           \
+        .later = "state|workflow|since|where|rate|yes", .run = ctl_verb_operate            \
+    }
+
+const struct ctl_verb ctl_verbs[] = {
+    {.name = "validate",
+     .group = GROUP_FILES,
+     .args = "FILE|DIR...",
+     .args_min = 1,
+     .args_max = CTL_ARGS_MAX,
+     .arg = CTL_ARG_FILE,
+     .summary = "check workflow files; prints what is wrong, the retry schedule and the undo plan",
+     .about = "Prints every error and warning at once, with its place. For a file without errors\n"
+              "it prints when each step is sent again and what would be undone if it failed.\n"
+              "Of a directory, every *.yaml and *.yml but sagad.yaml is checked. Needs no daemon.\n"
+              "Warnings never change the exit code; errors give 2.",
+     .run = ctl_verb_validate},
+    {.name = "apply",
+     .group = GROUP_FILES,
+     .args = "FILE|DIR...",
+     .args_min = 1,
+     .args_max = CTL_ARGS_MAX,
+     .arg = CTL_ARG_FILE,
+     .summary = "register workflow files with the daemon",
+     .about = "All files are checked first; if one has an error, nothing is applied. New runs use\n"
+              "the new definition, runs in flight keep theirs.",
+     .run = ctl_verb_apply},
+    {.name = "workflows",
+     .group = GROUP_FILES,
+     .args = "",
+     .summary = "list the registered workflows",
+     .run = ctl_verb_workflows},
+    {.name = "schema",
+     .group = GROUP_FILES,
+     .args = "",
+     .summary = "print the JSON Schema of the workflow language, for editors",
+     .run = ctl_verb_schema},
+
+    {.name = "run",
+     .group = GROUP_RUNS,
+     .args = "WORKFLOW",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_WORKFLOW,
+     .summary = "start a run",
+     .about =
+         "The run's id is its key: a repeat with the same id and input starts nothing new, it\n"
+         "prints the existing run and says so (\"existing\"). The id comes from the workflow's\n"
+         "`run_id`, else from --id. With neither, one is made up by the daemon and every repeat\n"
+         "starts another run: give --id when the call itself may be repeated.\n"
+         "The same id with another input is a conflict (exit 9).",
+     .options =
+         {
+             {OPT_INPUT, "the input; @FILE reads a file, - reads stdin (default: {})"},
+             {OPT_ID, "the run id, [A-Za-z0-9._-]{1,94}"},
+             {OPT_TENANT, "whose run it is"},
+             {OPT_WAIT, "wait until the run has ended or is parked; the exit code says how"},
+             {OPT_WATCH, "the same, showing the steps meanwhile"},
+             {OPT_TIMEOUT, "with --wait or --watch: give up after that (exit 7); the run goes on"},
+         },
+     .later = "at|dry-run",
+     .run = ctl_verb_run},
+    {.name = "list",
+     .group = GROUP_RUNS,
+     .args = "",
+     .summary = "list runs, newest first",
+     .options =
+         {
+             {OPT_STATE, "only runs in this state"},
+             {OPT_WORKFLOW, "only runs of this workflow"},
+             {OPT_SINCE, "only runs that started within this time, like 1h or 7d"},
+             {OPT_LIMIT, "at most so many (default 100; 0: all)"},
+             {OPT_CURSOR, "go on where a list ended (its `next` with -o json)"},
+         },
+     .later = "where",
+     .run = ctl_verb_list},
+    {.name = "show",
+     .group = GROUP_RUNS,
+     .args = "RUN",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "show a run: its steps, error, residue, and what can be done next",
+     .about = PREFIX_NOTE,
+     .later = "effects",
+     .run = ctl_verb_show},
+    {.name = "watch",
+     .group = GROUP_RUNS,
+     .args = "RUN",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "follow a run until it has ended or is parked; the exit code says how",
+     .about = PREFIX_NOTE
+     "\n"
+     "On a terminal the steps are redrawn in place; elsewhere each event is one line.",
+     .options = {{OPT_TIMEOUT, "give up after that (exit 7); the run goes on"}},
+     .run = ctl_verb_watch},
+    {.name = "wait",
+     .group = GROUP_RUNS,
+     .args = "RUN",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "wait until a run has ended or is parked; the exit code says how",
+     .about = PREFIX_NOTE,
+     .options = {{OPT_TIMEOUT, "give up after that (exit 7); the run goes on"}},
+     .run = ctl_verb_wait},
+    {.name = "events",
+     .group = GROUP_RUNS,
+     .args = "RUN",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "print a run's history",
+     .about = PREFIX_NOTE,
+     .options = {{OPT_FOLLOW, "go on printing until the run has ended (json means jsonl then)"}},
+     .run = ctl_verb_events},
+    {.name = "explain",
+     .group = GROUP_RUNS,
+     .args = "RUN|CODE",
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "explain a run, or a code of a diagnostic, in plain words",
+     .about = PREFIX_NOTE
+     "\n"
+     "CODE is E or W and three digits, as in error[E203]. Codes and --states need no\n"
+     "daemon.",
+     .options = {{OPT_STATES, "print how a run's state may change, and why"}},
+     .run = ctl_verb_explain},
+    {.name = "dead",
+     .group = GROUP_RUNS,
+     .args = "[list | show RUN]",
+     .args_max = 2,
+     .arg = CTL_ARG_WORD,
+     .words = "list|show",
+     .summary = "the runs that wait for a person, with the evidence of each",
+     .about = PREFIX_NOTE,
+     .run = ctl_verb_dead},
+
+    OPERATE("cancel", "turn a run back: what was applied is undone",
+            "Attempts in flight are awaited first. After the pivot a run is not turned back."),
+    OPERATE("pause", "send nothing new for a run until it is resumed",
+            "Deadlines and the lifetimes of keys run on meanwhile."),
+    OPERATE("resume", "let a paused run go on", NULL),
+    OPERATE("compensate", "undo what a parked run has applied", NULL),
+    OPERATE("abandon", "close a run as it is; what is left of it is reported", NULL),
+    {.name = "retry",
+     .group = GROUP_OPERATE,
+     .args = "RUN",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_RUN,
+     .summary = "let a parked run go on from the point where it stopped",
+     .about = "A step whose outcome is unknown is only sent again where that is safe; elsewhere\n"
+              "the answer is a conflict: settle the step first.",
+     .options = {REASON},
+     .later = "input|step-input|state|workflow|since|where|rate|yes",
+     .run = ctl_verb_operate},
+    {.name = "settle",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "say whether a step of unknown outcome was applied; the run then goes on",
+     .about = "STEP is ID, ID:execute or ID:compensate; without a direction it is the one in\n"
+              "which the run stopped. Ask the service first: what is said here is believed.",
+     .options =
+         {
+             {OPT_APPLIED, "the effect is there"},
+             {OPT_NOT_APPLIED, "the effect is not there"},
+             {OPT_OUTPUT, "with --applied: the step's output"},
+             {OPT_FORCE, "even against stored evidence"},
+             REASON,
+         },
+     .run = ctl_verb_settle},
+    {.name = "skip",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "treat a step as done by hand; the run then goes on",
+     .about = "STEP as for settle. It is listed in the residue as done by hand.",
+     .options = {{OPT_OUTPUT, "the step's output"}, REASON},
+     .run = ctl_verb_skip},
+
+    {.name = "daemons",
+     .group = GROUP_DAEMON,
+     .args = "",
+     .summary = "list the daemons that share the database",
+     .run = ctl_verb_daemons},
+    {.name = "ping",
+     .group = GROUP_DAEMON,
+     .args = "",
+     .summary = "ask whether the daemon answers",
+     .run = ctl_verb_ping},
+
+    {.name = "completion",
+     .group = GROUP_HELP,
+     .args = "bash|zsh|fish",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_WORD,
+     .words = "bash|zsh|fish",
+     .summary = "print the completion script of a shell",
+     .about = "  bash:  source <(sagactl completion bash)\n"
+              "  zsh:   source <(sagactl completion zsh)\n"
+              "  fish:  sagactl completion fish | source",
+     .run = ctl_verb_completion},
+    {.name = "help",
+     .group = GROUP_HELP,
+     .args = "[VERB]",
+     .args_max = 1,
+     .arg = CTL_ARG_NONE,
+     .summary = "print the help of a verb, or this overview",
+     .run = ctl_verb_help},
+};
+const size_t ctl_verbs_count = ARRAY_LEN(ctl_verbs);
+
+const struct ctl_verb *ctl_verb_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ctl_verbs); i++)
+        if (strcmp(ctl_verbs[i].name, name) == 0)
+            return &ctl_verbs[i];
+    return NULL;
+}

@@ -1,0 +1,485 @@
+#include "engine/daemon.h"
+
+#include "engine/api.h"
+#include "engine/invoke.h"
+#include "engine/limits.h"
+#include "engine/log.h"
+#include "engine/runner.h"
+#include "engine/secrets.h"
+
+#include <stdlib.h>
+
+#define DRAIN_LOOK_US (20 * MS_US)
+/* Shares are evened out one look at a time, so that two daemons do not throw shards at each other.
+ */
+#define SHARE_SLACK 1
+
+struct daemon {
+    struct daemon_options o;
+    struct dsl_options dsl;
+    struct plan_service *services;
+    struct json *env;
+    struct arena arena;
+    struct secrets *secrets;
+    struct plans *plans;
+    struct store_pg *store;
+    struct invoke *invoke;
+    struct runner *runner;
+    struct api *api;
+    struct control *control;
+    struct loop_timer *turn_timer, *drain_timer;
+    struct mono drain_until;
+    uint64_t shards_mine, shards_free; /* as the database said last */
+    bool owned, looked, workflows_known, is_ready, draining, releasing, released;
+};
+
+static struct wall now_of(const struct daemon *daemon)
+{
+    return loop_wall(daemon->o.loop);
+}
+
+/* --- the turn --------------------------------------------------------------------------------- */
+
+/* Past the owner's own deadline no effect may start: another daemon may think this one dead. The
+ * store notices by its own timer; a process that was stopped and goes on would come here first. */
+static void lease_check(struct daemon *daemon)
+{
+    if (!daemon->owned || loop_mono().us < store_pg_deadline(daemon->store).us)
+        return;
+    log_warn("the lease may have run out while this daemon stood still: loading everything again");
+    daemon->owned = false;
+    runner_lost(daemon->runner);
+    store_pg_reacquire(daemon->store);
+}
+
+static void ready_check(struct daemon *daemon);
+
+static void on_turn_timer(void *arg)
+{
+    (void)arg; /* the turn hook does the work */
+}
+
+static void daemon_turn(void *arg)
+{
+    struct daemon *daemon = arg;
+    lease_check(daemon);
+    struct wall now = now_of(daemon);
+    runner_turn(daemon->runner, now);
+    ready_check(daemon);
+    struct wall due = runner_due(daemon->runner);
+    if (runner_has_work(daemon->runner))
+        loop_timer_set(daemon->turn_timer, 0);
+    else if (wall_is_set(due))
+        loop_timer_set(daemon->turn_timer, MAX(due.us - now.us, INT64_C(0)));
+    else
+        loop_timer_stop(daemon->turn_timer);
+}
+
+/* --- from the store ----------------------------------------------------------------------------
+ */
+
+static void ready_check(struct daemon *daemon)
+{
+    bool loaded = runner_stats(daemon->runner).shards == daemon->shards_mine;
+    if (daemon->is_ready || !daemon->owned || !daemon->workflows_known || !daemon->looked ||
+        daemon->shards_free || !loaded || daemon->draining)
+        return;
+    daemon->is_ready = true;
+    struct err err;
+    if (control_open(daemon->o.loop, daemon->o.socket, api_handle, daemon->api, &daemon->control,
+                     &err) != 0) {
+        daemon->o.failed(daemon->o.arg, &err);
+        return;
+    }
+    daemon->o.ready(daemon->o.arg);
+}
+
+static void daemon_own(void *arg, uint64_t epoch, uint64_t seq, uint64_t shards)
+{
+    struct daemon *daemon = arg;
+    log_info("owns %d of %d shards (epoch %llu)", __builtin_popcountll(shards), RUN_SHARDS,
+             (unsigned long long)epoch);
+    daemon->owned = true;
+    runner_own(daemon->runner, epoch, seq, shards);
+    ready_check(daemon);
+}
+
+static void daemon_own_more(void *arg, uint64_t shards)
+{
+    struct daemon *daemon = arg;
+    if (!daemon->owned)
+        return;
+    daemon->shards_mine |= shards;
+    daemon->shards_free &= ~shards;
+    runner_own_more(daemon->runner, shards);
+}
+
+static void daemon_lost(void *arg)
+{
+    struct daemon *daemon = arg;
+    if (daemon->owned)
+        log_warn("lost its lease");
+    daemon->owned = false;
+    runner_lost(daemon->runner);
+}
+
+static void daemon_down(void *arg)
+{
+    struct daemon *daemon = arg;
+    runner_store_down(daemon->runner);
+}
+
+static void daemon_up(void *arg)
+{
+    struct daemon *daemon = arg;
+    runner_store_up(daemon->runner);
+}
+
+static void daemon_unit_answer(void *arg, const struct unit_answer *answer)
+{
+    struct daemon *daemon = arg;
+    runner_unit_answer(daemon->runner, answer);
+}
+
+static void daemon_loaded(void *arg, const struct plan *plan, struct str run_id,
+                          const struct run_record *records, uint32_t count)
+{
+    struct daemon *daemon = arg;
+    runner_loaded(daemon->runner, plan, run_id, records, count);
+}
+
+static void daemon_load_done(void *arg, uint64_t shards)
+{
+    struct daemon *daemon = arg;
+    runner_load_done(daemon->runner, shards);
+}
+
+static void daemon_load_run_done(void *arg, struct str run_id)
+{
+    struct daemon *daemon = arg;
+    runner_load_run_done(daemon->runner, run_id);
+}
+
+static const struct plan *daemon_plan(void *arg, const struct sha256 *hash)
+{
+    struct daemon *daemon = arg;
+    return plans_by_hash(daemon->plans, hash);
+}
+
+static void daemon_workflow(void *arg, const struct store_workflow *workflow)
+{
+    struct daemon *daemon = arg;
+    struct err err;
+    if (plans_add(daemon->plans, &workflow->hash, workflow->source, workflow->current, &err) != 0)
+        log_error("the stored workflow \"" STR_FMT "\" does not compile any more: %s",
+                  STR_ARG(workflow->name), err.text);
+}
+
+static void daemon_workflows_done(void *arg)
+{
+    struct daemon *daemon = arg;
+    daemon->workflows_known = true;
+    ready_check(daemon);
+}
+
+static bool daemon_inbox(void *arg, const struct store_inbox *row)
+{
+    struct daemon *daemon = arg;
+    if (daemon->draining)
+        return false;
+    return str_eq(row->kind, STR("start")) ? api_inbox_start(daemon->api, row)
+                                           : api_inbox_verb(daemon->api, row);
+}
+
+/* Unclaimed shards are taken; a living daemon with fewer gets its share. */
+static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsigned count)
+{
+    struct daemon *daemon = arg;
+    uint64_t carried = 0, mine = 0;
+    const struct store_daemon *poorest = NULL;
+    unsigned alive = 0;
+    for (unsigned i = 0; i < count; i++) {
+        carried |= daemons[i].shards;
+        if (daemons[i].is_me)
+            mine = daemons[i].shards;
+        bool lives =
+            daemons[i].is_me || (!daemons[i].clean && daemons[i].silent_us < STORE_TTL_US / 2);
+        alive += lives;
+        if (lives && !daemons[i].is_me &&
+            (!poorest ||
+             __builtin_popcountll(daemons[i].shards) < __builtin_popcountll(poorest->shards)))
+            poorest = &daemons[i];
+    }
+    if (!daemon->owned || daemon->draining)
+        return;
+    daemon->shards_mine = mine;
+    daemon->shards_free = ~carried;
+    daemon->looked = true;
+    if (~carried)
+        store_pg_claim(daemon->store, ~carried);
+    int have = __builtin_popcountll(mine), share = RUN_SHARDS / (int)MAX(alive, 1u);
+    if (!poorest || have <= share + SHARE_SLACK || __builtin_popcountll(poorest->shards) >= share)
+        return;
+    int give = MIN(have - share, share - __builtin_popcountll(poorest->shards));
+    uint64_t shards = 0;
+    for (int shard = 0; shard < RUN_SHARDS && give > 0; shard++)
+        if (mine >> shard & 1) {
+            shards |= UINT64_C(1) << shard;
+            give--;
+        }
+    log_info("hands %d shards to \"%s\"", __builtin_popcountll(shards), poorest->name);
+    runner_release(daemon->runner, shards, str_z(poorest->name));
+}
+
+static void daemon_problem(void *arg, const struct err *err, bool is_final)
+{
+    struct daemon *daemon = arg;
+    if (is_final && !daemon->is_ready) {
+        daemon->o.failed(daemon->o.arg, err);
+        return;
+    }
+    log_warn("database: %s", err->text);
+}
+
+/* --- from the others ---------------------------------------------------------------------------
+ */
+
+static void daemon_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
+{
+    struct daemon *daemon = arg;
+    runner_reply(daemon->runner, invocation_id, reply);
+}
+
+static void daemon_changed(void *arg, const struct run *run)
+{
+    struct daemon *daemon = arg;
+    api_changed(daemon->api, run->id);
+}
+
+/* --- opening -----------------------------------------------------------------------------------
+ */
+
+static int secrets_open(struct daemon *daemon, struct err *err)
+{
+    const struct config *config = daemon->o.config;
+    daemon->secrets = secrets_new();
+    for (uint16_t i = 0; i < config->secrets_count; i++) {
+        int code =
+            secrets_add(daemon->secrets, config->secrets[i].name, config->secrets[i].value, err);
+        if (code)
+            return err_wrap(err, "secret \"%s\"", config->secrets[i].name);
+    }
+    return 0;
+}
+
+static void dsl_options_fill(struct daemon *daemon)
+{
+    const struct config *config = daemon->o.config;
+    daemon->services = arena_array(&daemon->arena, struct plan_service, config->services_count);
+    for (uint16_t i = 0; i < config->services_count; i++) {
+        daemon->services[i].name = config->services[i].name;
+        daemon->services[i].url = config->services[i].value;
+    }
+    daemon->dsl = (struct dsl_options){.services = daemon->services,
+                                       .services_count = config->services_count,
+                                       .env_names = config->env_names,
+                                       .env_names_count = config->env_count};
+    daemon->env = json_object_new(&daemon->arena, config->env_count);
+    for (uint16_t i = 0; i < config->env_count; i++) {
+        const char *value = getenv(config->env_names[i]);
+        if (value && str_is_utf8(str_z(value)))
+            json_object_add_z(daemon->env, config->env_names[i],
+                              json_string_z(&daemon->arena, value));
+    }
+}
+
+static void invoke_open(struct daemon *daemon)
+{
+    struct invoke_options options = {.loop = daemon->o.loop,
+                                     .secrets = daemon->secrets,
+                                     .reply = daemon_reply,
+                                     .reply_arg = daemon,
+                                     .exec_directory = daemon->o.config->exec_directory};
+    daemon->invoke = invoke_new(&options);
+}
+
+static void store_open(struct daemon *daemon)
+{
+    struct store_pg_options options = {.uri = daemon->o.database,
+                                       .daemon = daemon->o.name,
+                                       .lock_file = daemon->o.lock_file,
+                                       .action_lanes = daemon->o.action_database ? 1 : 0,
+                                       .polls_inbox = true};
+    struct store_pg_events events = {.arg = daemon,
+                                     .own = daemon_own,
+                                     .own_more = daemon_own_more,
+                                     .lost = daemon_lost,
+                                     .down = daemon_down,
+                                     .up = daemon_up,
+                                     .unit_answer = daemon_unit_answer,
+                                     .loaded = daemon_loaded,
+                                     .load_done = daemon_load_done,
+                                     .load_run_done = daemon_load_run_done,
+                                     .plan = daemon_plan,
+                                     .workflow = daemon_workflow,
+                                     .workflows_done = daemon_workflows_done,
+                                     .inbox = daemon_inbox,
+                                     .daemons = daemon_daemons,
+                                     .problem = daemon_problem};
+    daemon->store = store_pg_open(daemon->o.loop, &options, &events);
+}
+
+static void runner_open(struct daemon *daemon)
+{
+    struct runner_config config = {.env = daemon->env};
+    struct port_store store = store_pg_port(daemon->store);
+    struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
+    daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
+}
+
+int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
+{
+    struct daemon *daemon = xcalloc(1, sizeof(*daemon));
+    daemon->o = *options;
+    int code = secrets_open(daemon, err);
+    if (code) {
+        daemon_close(daemon);
+        return code;
+    }
+    dsl_options_fill(daemon);
+    daemon->plans = plans_new(&daemon->dsl);
+    invoke_open(daemon);
+    store_open(daemon);
+    runner_open(daemon);
+    struct api_options api = {.loop = options->loop,
+                              .runner = daemon->runner,
+                              .store = daemon->store,
+                              .plans = daemon->plans,
+                              .dsl = &daemon->dsl,
+                              .daemon = options->name};
+    daemon->api = api_new(&api);
+    daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);
+    loop_turn_add(options->loop, daemon_turn, daemon);
+    code = store_pg_lease(daemon->store, err);
+    if (code) {
+        daemon_close(daemon);
+        return code;
+    }
+    *out = daemon;
+    return 0;
+}
+
+void daemon_close(struct daemon *daemon)
+{
+    if (!daemon)
+        return;
+    if (daemon->turn_timer)
+        loop_turn_remove(daemon->o.loop, daemon_turn, daemon);
+    loop_timer_free(daemon->turn_timer);
+    loop_timer_free(daemon->drain_timer);
+    api_free(daemon->api); /* answers what waits, before the transport goes */
+    control_close(daemon->control);
+    runner_free(daemon->runner);
+    store_pg_close(daemon->store);
+    invoke_free(daemon->invoke);
+    plans_free(daemon->plans);
+    secrets_free(daemon->secrets);
+    arena_free(&daemon->arena);
+    free(daemon);
+}
+
+/* --- ending ------------------------------------------------------------------------------------
+ */
+
+static void on_released(void *arg)
+{
+    struct daemon *daemon = arg;
+    daemon->released = true;
+    daemon->o.drained(daemon->o.arg);
+}
+
+static void drain_look(void *arg)
+{
+    struct daemon *daemon = arg;
+    bool late = loop_mono().us >= daemon->drain_until.us;
+    if (daemon->releasing)
+        return;
+    if (late && !runner_is_idle(daemon->runner) && invoke_busy(daemon->invoke)) {
+        log_warn("the drain's time is over: attempts in flight are cut off; they count as unknown");
+        invoke_drain(daemon->invoke, true);
+    }
+    if (!runner_is_idle(daemon->runner) && loop_mono().us < daemon->drain_until.us + SECOND_US) {
+        loop_timer_set(daemon->drain_timer, DRAIN_LOOK_US);
+        return;
+    }
+    daemon->releasing = true;
+    daemon->owned = false;
+    store_pg_release(daemon->store, on_released, daemon);
+}
+
+void daemon_drain(struct daemon *daemon)
+{
+    if (daemon->draining)
+        return;
+    daemon->draining = true;
+    daemon->drain_until = (struct mono){loop_mono().us + daemon->o.config->drain_us};
+    if (daemon->control)
+        control_stop(daemon->control);
+    runner_drain(daemon->runner);
+    invoke_drain(daemon->invoke, false);
+    daemon->drain_timer = loop_timer_new(daemon->o.loop, drain_look, daemon);
+    loop_timer_set(daemon->drain_timer, 0);
+}
+
+/* --- files of --dev ------------------------------------------------------------------------------
+ */
+
+struct file_apply {
+    struct daemon *daemon;
+    struct plan *plan;
+    char *path;
+    void (*done)(void *arg, const char *path, const struct err *err, struct str status);
+    void *done_arg;
+};
+
+static void file_applied(void *arg, const struct store_answer *answer)
+{
+    struct file_apply *apply = arg;
+    if (!answer->err.code)
+        plans_put(apply->daemon->plans, apply->plan, true);
+    apply->done(apply->done_arg, apply->path, &answer->err, answer->text);
+    plan_unref(apply->plan);
+    free(apply->path);
+    free(apply);
+}
+
+int daemon_apply(struct daemon *daemon, const char *path, struct buf *report,
+                 void (*done)(void *arg, const char *path, const struct err *err,
+                              struct str status),
+                 void *arg, struct err *err)
+{
+    struct arena scratch = {0};
+    struct diags diags;
+    struct str source;
+    int code = config_file_read(path, &scratch, &source, err);
+    if (code) {
+        arena_free(&scratch);
+        return code;
+    }
+    diags_init(&diags, path, source);
+    struct plan *plan = dsl_compile(source, &daemon->dsl, &diags);
+    diags_sort(&diags);
+    diags_print(&diags, false, report);
+    if (plan) {
+        struct file_apply *apply = xcalloc(1, sizeof(*apply));
+        *apply = (struct file_apply){daemon, plan, xstrdup(path), done, arg};
+        store_pg_apply(daemon->store, plan, dsl_run_id_parts(plan, &scratch), "dev", file_applied,
+                       apply);
+    } else {
+        code = err_set(err, ERR_INVALID, "\"%s\" has %u error%s", path, diags.errors,
+                       diags.errors == 1 ? "" : "s");
+    }
+    diags_free(&diags);
+    arena_free(&scratch);
+    return code;
+}

@@ -1,0 +1,560 @@
+#include "engine/decide.h"
+
+#include "compensations/unwind.h"
+#include "engine/attempt.h"
+#include "engine/forward.h"
+#include "engine/key.h"
+#include "engine/retry.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct plan_step *plan_step_of(const struct draft *draft,
+                                            const struct instance *instance)
+{
+    return &draft->run->plan->steps[instance->step];
+}
+
+static struct str instance_name(const struct draft *draft, const struct instance *instance)
+{
+    return instance ? key_instance(plan_step_of(draft, instance), instance->item, draft->scratch)
+                    : STR("");
+}
+
+/* --- parking and turning ------------------------------------------------------------------- */
+
+static void run_park(struct draft *draft, enum park_reason reason, const struct instance *step)
+{
+    struct record_run now = draft->run->now;
+    now.state = RUN_PARKED;
+    now.reason = reason;
+    now.residue = unwind_residue(draft->run, draft->scratch);
+    draft_run(draft, &now);
+    draft_event(draft, "parked", instance_name(draft, step), str_z(park_reason_name(reason)));
+}
+
+/* The run's error: the first failure, with the step that it came from. */
+static struct str run_error(struct draft *draft, enum run_cause cause, const struct instance *step)
+{
+    const struct json *error;
+    struct err err;
+    struct json *out = json_object_new(draft->scratch, 5);
+    json_object_add_z(out, "step",
+                      step ? json_string(draft->scratch, instance_name(draft, step)) : &json_null);
+    if (step && step->execute.error.ptr) {
+        int code = json_parse(step->execute.error, draft->scratch, &error, &err);
+        ASSERT(code == 0 && error->kind == JSON_OBJECT);
+        for (uint32_t i = 0; i < MIN(error->count, 4u); i++)
+            json_object_add(out, error->members[i].name, error->members[i].value);
+        return json_text(out, draft->scratch);
+    }
+    json_object_add_z(out, "code", json_string_z(draft->scratch, run_cause_name(cause)));
+    json_object_add_z(out, "status", &json_null);
+    struct str message = draft->event->verb.reason;
+    if (cause == CAUSE_DEADLINE)
+        message = STR("the run's deadline has passed");
+    json_object_add_z(out, "message", json_string(draft->scratch, message));
+    json_object_add_z(out, "body", &json_null);
+    return json_text(out, draft->scratch);
+}
+
+static void backward(struct draft *draft)
+{
+    struct unwind_result result = unwind_advance(draft);
+    if (result.verdict == UNWIND_PARK)
+        run_park(draft, result.reason, result.step);
+}
+
+/* One transaction raises the turn and sets the direction; from here nothing is claimed forward. */
+static void run_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
+{
+    struct record_run now = draft->run->now;
+    ASSERT(now.direction == DIRECTION_EXECUTE);
+    now.state = RUN_COMPENSATING;
+    now.direction = DIRECTION_COMPENSATE;
+    now.turn++;
+    now.cause = cause;
+    now.reason = PARK_NONE;
+    now.residue = STR_NONE;
+    if (!now.error.ptr)
+        now.error = run_error(draft, cause, step);
+    draft_run(draft, &now);
+    draft_event(draft, "turned back", instance_name(draft, step), str_z(run_cause_name(cause)));
+    unwind_begin(draft);
+    backward(draft);
+}
+
+static void run_complete(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    struct err err;
+    if (render_output(draft->run, draft->scratch, &now.output, &err) != 0) {
+        /* The work is done; a result that cannot be told is no reason to undo it. */
+        now.output = STR_NONE;
+        draft_event(draft, "output failed", STR(""), arena_str(draft->scratch, str_z(err.text)));
+    }
+    now.state = RUN_COMPLETED;
+    now.reason = PARK_NONE;
+    now.ended_at = draft->event->now;
+    now.residue = unwind_unknowns(draft->run, draft->scratch);
+    draft_run(draft, &now);
+}
+
+static void advance(struct draft *draft)
+{
+    if (draft->run->now.direction == DIRECTION_COMPENSATE) {
+        backward(draft);
+        return;
+    }
+    struct forward_result result = forward_advance(draft);
+    if (result.verdict == FORWARD_TURN)
+        run_turn(draft, result.cause, result.step);
+    else if (result.verdict == FORWARD_DONE)
+        run_complete(draft);
+    else if (result.verdict == FORWARD_PARK)
+        run_park(draft, result.reason, result.step);
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+static bool is_active(const struct run *run)
+{
+    return run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING;
+}
+
+static void start_decide(struct draft *draft)
+{
+    draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
+    advance(draft);
+}
+
+static void reply_decide(struct draft *draft)
+{
+    const struct effect_ref *ref = &draft->event->reply.ref;
+    struct instance *instance = run_instance(draft->run, ref->step, ref->item);
+    ASSERT(instance);
+    const struct effect_state *side = instance_side(instance, ref->direction);
+    bool current = side->state == STEP_CLAIMED && side->generation == ref->generation &&
+                   side->attempts == draft->event->reply.attempt;
+    if (!current || run_state_is_terminal(draft->run->now.state)) {
+        draft_event(draft, "late answer", instance_name(draft, instance),
+                    str_z(reply_kind_name(draft->event->reply.reply->kind)));
+        return;
+    }
+    attempt_reply(draft, instance, ref->direction);
+    if (is_active(draft->run))
+        advance(draft);
+}
+
+/* What is due for one direction of one instance. */
+static void side_due(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct effect_state *side = instance_side(instance, direction);
+    if (!wall_passed(side->next_at, draft->event->now))
+        return;
+    if (side->state == STEP_RETRYING && !draft->run->now.paused) {
+        attempt_repeat(draft, instance, direction);
+    } else if (side->state == STEP_WAITING) {
+        struct effect_state ended = *side;
+        ended.state = STEP_APPLIED;
+        ended.outcome = OUTCOME_APPLIED;
+        ended.next_at = WALL_NONE;
+        ended.ended_at = draft->event->now;
+        draft_effect(draft, instance, direction, &ended);
+    }
+}
+
+static void due_decide(struct draft *draft)
+{
+    struct run *run = draft->run;
+    if (!is_active(run))
+        return;
+    /* The deadline goes first: it decides whether repeats are still wanted. */
+    if (run->now.direction == DIRECTION_EXECUTE)
+        advance(draft);
+    for (uint16_t i = 0; i < run->instances_count && is_active(run); i++) {
+        side_due(draft, &run->instances[i], DIRECTION_EXECUTE);
+        side_due(draft, &run->instances[i], DIRECTION_COMPENSATE);
+    }
+    if (is_active(run))
+        advance(draft);
+}
+
+static bool side_recover(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct effect_state *side = instance_side(instance, direction);
+    if (side->state != STEP_CLAIMED)
+        return true;
+    if (side->pickups > PICKUPS_MAX) {
+        run_park(draft, PARK_CRASH_LOOP, instance);
+        return false;
+    }
+    attempt_recover(draft, instance, direction);
+    return true;
+}
+
+static void recover_decide(struct draft *draft)
+{
+    struct run *run = draft->run;
+    if (!is_active(run))
+        return;
+    for (uint16_t i = 0; i < run->instances_count; i++)
+        if (!side_recover(draft, &run->instances[i], DIRECTION_EXECUTE) ||
+            !side_recover(draft, &run->instances[i], DIRECTION_COMPENSATE))
+            return;
+    due_decide(draft);
+}
+
+/* --- verbs --------------------------------------------------------------------------------- */
+
+static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...)
+{
+    char text[ERR_TEXT_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    err_set(&draft->out->answer, code, "%s", text);
+}
+
+static const char *state_name(const struct draft *draft)
+{
+    return run_state_name(draft->run->now.state);
+}
+
+static void verb_event(struct draft *draft, struct str step)
+{
+    draft_event(draft, run_event_name(draft->event->kind), step, draft->event->verb.reason);
+}
+
+static bool wants_back(const struct draft *draft)
+{
+    return draft->run->now.direction == DIRECTION_EXECUTE &&
+           forward_wants_back(draft->run, draft->event->now);
+}
+
+/* The run leaves `parked` in the direction in which it stopped. */
+static void run_unpark(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
+    now.reason = PARK_NONE;
+    now.residue = STR_NONE;
+    draft_run(draft, &now);
+}
+
+static void turn_decide(struct draft *draft, enum run_cause cause)
+{
+    const struct run *run = draft->run;
+    const struct instance *open;
+    if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
+        return; /* already going back, or done with it: a repeated verb is obeyed by that */
+    if (run_state_is_terminal(run->now.state)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+        return;
+    }
+    if (forward_pivot_passed(run)) {
+        refuse(draft, ERR_CONFLICT,
+               "pivot_passed: the run has passed its point of no return and only goes forward");
+        return;
+    }
+    open = forward_pivot_open(run);
+    if (open) {
+        refuse(draft, ERR_CONFLICT,
+               "the outcome of the pivot \"%s\" is not known yet; wait for it or settle it first",
+               plan_step_of(draft, open)->id);
+        return;
+    }
+    verb_event(draft, STR(""));
+    run_turn(draft, cause, NULL);
+}
+
+static void pause_decide(struct draft *draft, bool paused)
+{
+    struct record_run now = draft->run->now;
+    if (run_state_is_terminal(now.state)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+        return;
+    }
+    if (now.paused == paused)
+        return;
+    now.paused = paused;
+    draft_run(draft, &now);
+    verb_event(draft, STR(""));
+    if (!paused && is_active(draft->run))
+        due_decide(draft);
+}
+
+/* The side that stops this instance, DIRECTION_NONE if none does. */
+static enum direction stopped_side(const struct run *run, const struct instance *instance)
+{
+    if (run->now.direction == DIRECTION_EXECUTE)
+        return forward_blocked(run, instance) != PARK_NONE ? DIRECTION_EXECUTE : DIRECTION_NONE;
+    if (unwind_status(run, instance).status != UNDO_BLOCKED)
+        return DIRECTION_NONE;
+    return instance->compensate.state == STEP_PENDING ? DIRECTION_EXECUTE : DIRECTION_COMPENSATE;
+}
+
+/* The step that a verb names: STEP = ID[.ITEM][:execute|:compensate]. NULL after refusing. */
+static struct instance *verb_step(struct draft *draft, enum direction *direction)
+{
+    struct run *run = draft->run;
+    struct str name = draft->event->verb.step;
+    const char *colon = name.len ? memchr(name.ptr, ':', name.len) : NULL;
+    *direction = DIRECTION_NONE;
+    if (colon) {
+        *direction =
+            direction_of((struct str){colon + 1, name.len - (size_t)(colon + 1 - name.ptr)});
+        name.len = (size_t)(colon - name.ptr);
+        if (*direction == DIRECTION_NONE) {
+            refuse(draft, ERR_INVALID, "a step is named ID, ID:execute or ID:compensate");
+            return NULL;
+        }
+    }
+    uint16_t index = plan_step_find(run->plan, name);
+    struct instance *instance = index == PLAN_STEP_NONE ? NULL : run_instance(run, index, STR(""));
+    if (!instance) {
+        refuse(draft, ERR_NOT_FOUND, "the workflow has no step \"" STR_FMT "\"", STR_ARG(name));
+        return NULL;
+    }
+    if (*direction == DIRECTION_NONE)
+        *direction = stopped_side(run, instance);
+    if (*direction == DIRECTION_NONE)
+        *direction = run->now.direction;
+    return instance;
+}
+
+/* Whether a person's retry may send the stopped side again; says why not. */
+static bool retry_check(struct draft *draft, const struct instance *instance,
+                        enum direction direction)
+{
+    const struct plan_step *step = plan_step_of(draft, instance);
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    if (side->outcome == OUTCOME_CONFLICT) {
+        refuse(draft, ERR_CONFLICT,
+               "step \"%s\" is a key_conflict: settle it, skip it or abandon the run", step->id);
+        return false;
+    }
+    if (side->state == STEP_UNKNOWN &&
+        !attempt_may_repeat(step_action(step, direction), side, draft->event->now)) {
+        refuse(draft, ERR_CONFLICT,
+               "the outcome of step \"%s\" is unknown and it must not be repeated blindly: "
+               "settle it first",
+               step->id);
+        return false;
+    }
+    return true;
+}
+
+static void retry_side(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    const struct plan_step *step = plan_step_of(draft, instance);
+    const struct effect_state *side = instance_side(instance, direction);
+    /* A refusal may be stored at the participant under the old key, so a person's retry of one
+     * takes a new generation; anything that may have been applied, or may still be, keeps it. */
+    if (side->state == STEP_REFUSED && wants_back(draft))
+        return; /* the run will not go on forward: nothing new is sent */
+    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
+        attempt_claim(draft, instance, direction);
+    else /* due at once */
+        attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
+}
+
+static void retry_decide(struct draft *draft)
+{
+    struct run *run = draft->run;
+    if (run->now.state != RUN_PARKED) {
+        refuse(draft, ERR_CONFLICT, "the run is %s, only a parked run can be retried",
+               state_name(draft));
+        return;
+    }
+    enum park_reason reason = run->now.reason;
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        enum direction direction = stopped_side(run, &run->instances[i]);
+        if (direction != DIRECTION_NONE && !retry_check(draft, &run->instances[i], direction))
+            return;
+    }
+    verb_event(draft, STR(""));
+    run_unpark(draft);
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        enum direction direction = stopped_side(run, &run->instances[i]);
+        if (direction != DIRECTION_NONE)
+            retry_side(draft, &run->instances[i], direction);
+    }
+    if (reason == PARK_CRASH_LOOP || reason == PARK_QUARANTINE)
+        for (uint16_t i = 0; i < run->instances_count; i++) {
+            if (run->instances[i].execute.state == STEP_CLAIMED)
+                attempt_recover(draft, &run->instances[i], DIRECTION_EXECUTE);
+            if (run->instances[i].compensate.state == STEP_CLAIMED)
+                attempt_recover(draft, &run->instances[i], DIRECTION_COMPENSATE);
+        }
+    due_decide(draft);
+}
+
+/* settle and skip: a person's word ends one side, and the run goes on by itself. */
+static void by_hand_decide(struct draft *draft)
+{
+    enum direction direction;
+    bool settle = draft->event->kind == EVENT_SETTLE;
+    struct instance *instance = verb_step(draft, &direction);
+    if (!instance)
+        return;
+    struct effect_state side = *instance_side(instance, direction);
+    const char *id = plan_step_of(draft, instance)->id;
+    enum step_state wanted = !settle                      ? STEP_SKIPPED
+                             : draft->event->verb.applied ? STEP_APPLIED
+                                                          : STEP_REFUSED;
+    if (side.by_hand && side.state == wanted)
+        return; /* a repeated decision is obeyed already */
+    if (run_state_is_terminal(draft->run->now.state)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+        return;
+    }
+    bool fits = side.state == STEP_UNKNOWN || (!settle && side.state == STEP_REFUSED);
+    /* A compensation that turned out not to be needed stays as it is. */
+    if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
+        fits = false;
+    if (!fits || draft->run->now.state != RUN_PARKED) {
+        refuse(draft, ERR_CONFLICT, "step \"%s\" is %s in a run that is %s: nothing to %s", id,
+               step_state_name(side.state), state_name(draft), settle ? "settle" : "skip");
+        return;
+    }
+    /* What is proven not applied and still wanted is done: again under its key, or under a new one
+     * where the participant holds the old key for something else. */
+    bool again =
+        wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
+    bool conflict = side.outcome == OUTCOME_CONFLICT;
+    side.state = wanted;
+    side.by_hand = !again;
+    side.maybe_applied = false;
+    side.outcome = wanted != STEP_REFUSED ? OUTCOME_APPLIED
+                   : conflict             ? OUTCOME_REFUSED
+                                          : OUTCOME_RETRYABLE;
+    side.output = draft->event->verb.output;
+    side.ended_at = draft->event->now;
+    verb_event(draft, instance_name(draft, instance));
+    draft_effect(draft, instance, direction, &side);
+    run_unpark(draft);
+    if (again && conflict) {
+        attempt_claim(draft, instance, direction);
+    } else if (again) {
+        const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
+        attempt_reopen(draft, instance, direction, &action->retry);
+    }
+    due_decide(draft);
+}
+
+static void abandon_decide(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    if (now.state == RUN_ABANDONED)
+        return;
+    if (run_state_is_terminal(now.state)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+        return;
+    }
+    now.state = RUN_ABANDONED;
+    now.reason = PARK_NONE;
+    now.ended_at = draft->event->now;
+    now.residue = unwind_residue(draft->run, draft->scratch);
+    verb_event(draft, STR(""));
+    draft_run(draft, &now);
+}
+
+static void verb_answer(struct draft *draft)
+{
+    const struct err *answer = &draft->out->answer;
+    if (!draft->event->verb.inbox_id.ptr)
+        return;
+    struct run_record record = {
+        .kind = RECORD_INBOX,
+        .inbox = {.id = draft->event->verb.inbox_id,
+                  .outcome = answer->code == ERR_NONE ? STR("done") : STR("refused"),
+                  .answer = arena_str(draft->scratch, str_z(answer->text))},
+    };
+    draft_record(draft, &record);
+}
+
+/* --- one record per row --------------------------------------------------------------------- */
+
+static bool same_row(const struct run_record *a, const struct run_record *b)
+{
+    bool both_effects = (a->kind == RECORD_CLAIM || a->kind == RECORD_EFFECT) &&
+                        (b->kind == RECORD_CLAIM || b->kind == RECORD_EFFECT);
+    if (both_effects)
+        return a->effect.ref.step == b->effect.ref.step &&
+               a->effect.ref.direction == b->effect.ref.direction &&
+               a->effect.ref.generation == b->effect.ref.generation &&
+               str_eq(a->effect.ref.item, b->effect.ref.item);
+    return a->kind == RECORD_RUN && b->kind == RECORD_RUN;
+}
+
+/* A store writes each row at most once a unit: of several records for one row the last state
+ * stays, at the place of the first, and an insert stays an insert. */
+static void decision_compact(const struct run *run, struct run_decision *out)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < out->records_count; i++) {
+        const struct run_record *record = &out->records[i];
+        uint32_t at = kept;
+        for (uint32_t j = 0; j < kept && at == kept; j++)
+            if (same_row(&out->records[j], record))
+                at = j;
+        enum record_kind kind = at < kept ? out->records[at].kind : record->kind;
+        out->records[at] = *record;
+        out->records[at].kind = kind;
+        /* Only what was really claimed is bound to the turn of its claim. */
+        if (kind == RECORD_CLAIM && record->effect.state.state != STEP_CLAIMED)
+            out->records[at].effect.turn = run->now.turn;
+        kept += at == kept;
+    }
+    out->records_count = kept;
+}
+
+void run_decide(struct run *run, const struct run_event *event, struct arena *scratch,
+                struct run_decision *out)
+{
+    struct draft draft = {.run = run, .event = event, .scratch = scratch, .out = out};
+    *out = (struct run_decision){0};
+    ASSERT((event->kind == EVENT_START) == (run->now.state == RUN_NONE));
+    switch (event->kind) {
+    case EVENT_NONE:
+    case EVENT_KIND_COUNT: ASSERT(!"an event"); break;
+    case EVENT_START: start_decide(&draft); break;
+    case EVENT_REPLY: reply_decide(&draft); break;
+    case EVENT_DUE: due_decide(&draft); break;
+    case EVENT_RECOVER: recover_decide(&draft); break;
+    case EVENT_CANCEL: turn_decide(&draft, CAUSE_CANCELLED); break;
+    case EVENT_COMPENSATE: turn_decide(&draft, CAUSE_OPERATOR); break;
+    case EVENT_PAUSE: pause_decide(&draft, true); break;
+    case EVENT_RESUME: pause_decide(&draft, false); break;
+    case EVENT_RETRY: retry_decide(&draft); break;
+    case EVENT_SETTLE:
+    case EVENT_SKIP: by_hand_decide(&draft); break;
+    case EVENT_ABANDON: abandon_decide(&draft); break;
+    }
+    verb_answer(&draft);
+    decision_compact(run, out);
+}
+
+static struct wall side_due_at(const struct run *run, const struct effect_state *side)
+{
+    bool due = side->state == STEP_WAITING || (side->state == STEP_RETRYING && !run->now.paused);
+    return due ? side->next_at : WALL_NONE;
+}
+
+struct wall run_due(const struct run *run)
+{
+    struct wall due = WALL_NONE;
+    if (!is_active(run))
+        return due;
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        due = wall_first(due, side_due_at(run, &run->instances[i].execute));
+        due = wall_first(due, side_due_at(run, &run->instances[i].compensate));
+    }
+    bool turnable = run->now.direction == DIRECTION_EXECUTE && !forward_pivot_passed(run) &&
+                    !forward_pivot_open(run);
+    return turnable ? wall_first(due, run->start.deadline_at) : due;
+}

@@ -1,0 +1,91 @@
+#include "engine/decision.h"
+
+#include "engine/key.h"
+
+static const char *const event_names[] = {"none",
+#define X(id, name) name,
+                                          RUN_EVENTS(X)
+#undef X
+};
+
+const char *run_event_name(enum run_event_kind kind)
+{
+    ASSERT(kind < EVENT_KIND_COUNT);
+    return event_names[kind];
+}
+
+enum run_event_kind run_event_of(struct str name)
+{
+    for (unsigned i = 1; i < EVENT_KIND_COUNT; i++)
+        if (str_eq_z(name, event_names[i]))
+            return (enum run_event_kind)i;
+    return EVENT_NONE;
+}
+
+/* Room for one more element; the old array stays behind in the scratch arena. */
+static void *grown(struct draft *draft, void *list, uint32_t count, uint32_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return list;
+    *capacity = *capacity ? *capacity * 2 : 8;
+    void *larger = arena_alloc_array(draft->scratch, *capacity, size);
+    if (count)
+        memcpy(larger, list, count * size);
+    return larger;
+}
+
+void draft_record(struct draft *draft, const struct run_record *record)
+{
+    struct run_decision *out = draft->out;
+    out->records = grown(draft, out->records, out->records_count, &out->records_capacity,
+                         sizeof(*out->records));
+    out->records[out->records_count++] = *record;
+    run_apply(draft->run, record);
+}
+
+void draft_command(struct draft *draft, const struct run_command *command)
+{
+    struct run_decision *out = draft->out;
+    out->commands = grown(draft, out->commands, out->commands_count, &out->commands_capacity,
+                          sizeof(*out->commands));
+    out->commands[out->commands_count++] = *command;
+}
+
+void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
+                  const struct effect_state *side)
+{
+    const struct effect_state *old =
+        direction == DIRECTION_COMPENSATE ? &instance->compensate : &instance->execute;
+    bool has_row = old->stored && old->generation == side->generation;
+    struct run_record record = {
+        .kind = has_row ? RECORD_EFFECT : RECORD_CLAIM,
+        .effect = {.ref = {.step = instance->step,
+                           .item = instance->item,
+                           .direction = direction,
+                           .generation = side->generation},
+                   .state = *side,
+                   .turn = draft->run->now.turn},
+    };
+    draft_record(draft, &record);
+}
+
+void draft_run(struct draft *draft, const struct record_run *now)
+{
+    enum run_state from = draft->run->now.state;
+    ASSERT(from == now->state || run_transition_allowed(from, now->state));
+    draft_record(draft, &(struct run_record){.kind = RECORD_RUN, .run = *now});
+}
+
+void draft_event(struct draft *draft, const char *what, struct str step, struct str detail)
+{
+    struct run_record record = {
+        .kind = RECORD_EVENT,
+        .event = {.seq = draft->run->events + 1,
+                  .at = draft->event->now,
+                  .what = str_z(what),
+                  .step = step.ptr ? step : STR(""),
+                  .detail = detail.ptr ? detail : STR(""),
+                  .actor = draft->event->verb.actor.ptr ? draft->event->verb.actor : STR("")},
+    };
+    draft_record(draft, &record);
+}

@@ -1,0 +1,104 @@
+/*
+ * decision.h: the input and output of run_decide, and the pen it writes with.
+ *
+ * A decision is records (facts to be made durable) and commands (things to do once they are).
+ * Each record is applied to the run as it is written, so that one event may lead through several
+ * transitions (a reply ends a step, the next is claimed) in one decision and thus in one unit. If
+ * the unit is not accepted, the runner drops the whole image and loads it again.
+ */
+#ifndef ENGINE_DECISION_H
+#define ENGINE_DECISION_H
+
+#include "engine/outcome.h"
+#include "engine/render.h"
+
+#define RUN_EVENTS(X)                                                                          \
+    X(EVENT_START, "start")     /* a submit */                                                 \
+    X(EVENT_REPLY, "reply")     /* an attempt ended */                                         \
+    X(EVENT_DUE, "due")         /* run_due has passed */                                       \
+    X(EVENT_RECOVER, "recover") /* ownership gained: attempts without an answer are unknown */ \
+    /* operator verbs */                                                                       \
+    X(EVENT_CANCEL, "cancel")                                                                  \
+    X(EVENT_PAUSE, "pause")                                                                    \
+    X(EVENT_RESUME, "resume")                                                                  \
+    X(EVENT_RETRY, "retry")                                                                    \
+    X(EVENT_SETTLE, "settle")                                                                  \
+    X(EVENT_SKIP, "skip")                                                                      \
+    X(EVENT_COMPENSATE, "compensate")                                                          \
+    X(EVENT_ABANDON, "abandon")
+enum run_event_kind {
+    EVENT_NONE,
+#define X(id, name) id,
+    RUN_EVENTS(X)
+#undef X
+        EVENT_KIND_COUNT
+};
+const char *run_event_name(enum run_event_kind kind);
+enum run_event_kind run_event_of(struct str name);
+
+struct run_event {
+    enum run_event_kind kind;
+    struct wall now;           /* database time; time is nothing but this field */
+    const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
+    bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
+    struct record_start start; /* EVENT_START */
+
+    struct { /* EVENT_REPLY */
+        struct effect_ref ref;
+        uint32_t attempt;
+        const struct reply *reply;
+    } reply;
+
+    struct {             /* verbs */
+        struct str step; /* ID[.ITEM][:execute|:compensate], "" = whatever stopped */
+        struct str reason, actor;
+        struct str inbox_id; /* settles this row in the same unit; absent: came by socket */
+        bool applied;        /* settle */
+        bool force;
+        struct str output; /* settle --applied, skip: JSON text, absent: none */
+    } verb;
+};
+
+enum run_command_kind {
+    COMMAND_NONE,
+    COMMAND_INVOKE,   /* send, once the claim is durable */
+    COMMAND_ROLLBACK, /* the open SQL action was not applied: end its transaction */
+};
+
+struct run_command {
+    enum run_command_kind kind;
+    struct effect_ref ref;
+    uint32_t attempt;
+    struct rendered rendered; /* borrows from scratch, plan and run */
+    int64_t timeout_us;
+    struct wall deadline_at;
+};
+
+struct run_decision {
+    struct run_record *records; /* in order; on the scratch arena */
+    uint32_t records_count, records_capacity;
+    struct run_command *commands;
+    uint32_t commands_count, commands_capacity;
+    bool commit_action; /* the records commit with the SQL action whose reply this was */
+    struct err answer;  /* of a verb: code 0 = decided, or why not (ERR_CONFLICT, ...) */
+};
+
+/* What floors 3 to 5 pass along. */
+struct draft {
+    struct run *run;
+    const struct run_event *event;
+    struct arena *scratch; /* lives until the decision was carried out */
+    struct run_decision *out;
+};
+
+/* Appends the record and applies it. */
+void draft_record(struct draft *draft, const struct run_record *record);
+void draft_command(struct draft *draft, const struct run_command *command);
+
+/* The same for the common kinds. `side` is the full new state of ref's effect. */
+void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
+                  const struct effect_state *side);
+void draft_run(struct draft *draft, const struct record_run *now);
+void draft_event(struct draft *draft, const char *what, struct str step, struct str detail);
+
+#endif

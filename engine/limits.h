@@ -1,0 +1,19 @@
+/*
+ * limits.h: every limit of the engine that is not part of the language, with its reason.
+ */
+#ifndef ENGINE_LIMITS_H
+#define ENGINE_LIMITS_H
+
+/* A unit's answer costs one fsync; four in flight hide it, more only make batches smaller. */
+#define UNITS_IN_FLIGHT_MAX 4
+/* With units in flight a further one is sent only when it is worth a commit of its own. */
+#define UNIT_RECORDS_WORTH 16
+/* Bounds one transaction's time and memory; the rest goes into the next unit. */
+#define UNIT_RUNS_MAX 1024
+
+/* Runs held in memory, each some 4 KiB and its payloads: a submit past it is answered "later". */
+#define RESIDENT_RUNS_MAX 200000
+/* Events that wait for one run: replies cannot pile up, verbs can. */
+#define RUN_EVENTS_MAX 64
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * outcome.h: what one reply says about the effect (the table "Outcomes of one attempt").
+ *
+ * Pure: the judgement depends on the action's rules and the reply alone. What the engine then does
+ * about it is decided by the walks.
+ */
+#ifndef ENGINE_OUTCOME_H
+#define ENGINE_OUTCOME_H
+
+#include "engine/run.h"
+
+#define ERROR_BODY_BYTES_MAX 4096 /* of a refusal's body, kept in the error for people */
+
+struct verdict {
+    enum outcome outcome;
+    bool free;           /* costs time, but no attempt */
+    bool output_invalid; /* the answer could not be kept; never a reason to repeat */
+    int64_t after_us;    /* the participant asked to wait so long; 0: nothing asked */
+    int status;          /* http status, exec exit code or -signal; 0: none */
+    struct str output;   /* JSON text; absent: none */
+    struct str error;    /* JSON text {code, status, message, body}; absent when applied */
+};
+
+/* `scope` is what the action's `outcomes` rules may read besides `response`. Texts in `out` lie in
+ * `arena` or borrow from the reply. A rule that cannot be evaluated never makes a success: the
+ * status decides, and what would have been applied is unknown. */
+void outcome_judge(const struct plan_action *action, const struct reply *reply,
+                   const struct expr_scope *scope, struct arena *arena, struct verdict *out);
+
+/* Joins the outcome of an attempt with an earlier unknown: applied > unknown > not applied. */
+enum outcome outcome_join(bool maybe_applied, enum outcome outcome);
+
+/* Retry-After in both forms (seconds, or one of the three HTTP dates, taken against the answer's
+ * own Date when it has one). 0 when absent, unreadable or in the past. */
+int64_t outcome_retry_after_us(const struct reply *reply);
+
+#endif

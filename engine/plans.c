@@ -1,0 +1,141 @@
+#include "engine/plans.h"
+
+#include "engine/base/map.h"
+
+#include <stdlib.h>
+
+struct entry {
+    struct map_node by_hash, by_name;
+    const struct plan *plan;
+    bool current; /* linked in by_name */
+};
+
+struct plans {
+    const struct dsl_options *options;
+    struct map by_hash, by_name;
+};
+
+static uint64_t hash_key(const struct sha256 *hash)
+{
+    return str_hash((struct str){(const char *)hash->bytes, sizeof(hash->bytes)});
+}
+
+struct plans *plans_new(const struct dsl_options *options)
+{
+    struct plans *plans = xcalloc(1, sizeof(*plans));
+    plans->options = options;
+    return plans;
+}
+
+void plans_free(struct plans *plans)
+{
+    struct map_node *node;
+    if (!plans)
+        return;
+    while ((node = map_any(&plans->by_hash))) {
+        struct entry *entry = CONTAINER_OF(node, struct entry, by_hash);
+        map_remove(&plans->by_hash, node);
+        plan_unref(entry->plan);
+        free(entry);
+    }
+    map_free(&plans->by_hash);
+    map_free(&plans->by_name);
+    free(plans);
+}
+
+static struct entry *entry_by_hash(const struct plans *plans, const struct sha256 *hash)
+{
+    struct map_node *node = map_first(&plans->by_hash, hash_key(hash));
+    for (; node; node = map_next(node)) {
+        struct entry *entry = CONTAINER_OF(node, struct entry, by_hash);
+        if (sha256_eq(&entry->plan->hash, hash))
+            return entry;
+    }
+    return NULL;
+}
+
+static struct entry *entry_by_name(const struct plans *plans, struct str name)
+{
+    struct map_node *node = map_first(&plans->by_name, str_hash(name));
+    for (; node; node = map_next(node)) {
+        struct entry *entry = CONTAINER_OF(node, struct entry, by_name);
+        if (str_eq_z(name, entry->plan->workflow))
+            return entry;
+    }
+    return NULL;
+}
+
+static void entry_make_current(struct plans *plans, struct entry *entry)
+{
+    struct str name = str_z(entry->plan->workflow);
+    struct entry *before = entry_by_name(plans, name);
+    if (before == entry)
+        return;
+    if (before) {
+        map_remove(&plans->by_name, &before->by_name);
+        before->current = false;
+    }
+    map_insert(&plans->by_name, &entry->by_name, str_hash(name));
+    entry->current = true;
+}
+
+void plans_put(struct plans *plans, const struct plan *plan, bool current)
+{
+    struct entry *entry = entry_by_hash(plans, &plan->hash);
+    if (!entry) {
+        entry = xcalloc(1, sizeof(*entry));
+        entry->plan = plan_ref(plan);
+        map_insert(&plans->by_hash, &entry->by_hash, hash_key(&plan->hash));
+    }
+    if (current)
+        entry_make_current(plans, entry);
+}
+
+int plans_add(struct plans *plans, const struct sha256 *hash, struct str source, bool current,
+              struct err *err)
+{
+    struct entry *entry = entry_by_hash(plans, hash);
+    struct diags diags;
+    int code = 0;
+    if (entry) {
+        if (current)
+            entry_make_current(plans, entry);
+        return 0;
+    }
+    diags_init(&diags, "(stored workflow)", source);
+    struct plan *plan = dsl_compile(source, plans->options, &diags);
+    if (plan) {
+        plans_put(plans, plan, current);
+        plan_unref(plan);
+    } else {
+        diags_sort(&diags);
+        code = err_set(err, ERR_INVALID, "%u:%u: " STR_FMT, diags.list[0].line,
+                       diags.list[0].column, STR_ARG(diags.list[0].message));
+    }
+    diags_free(&diags);
+    return code;
+}
+
+const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash)
+{
+    struct entry *entry = entry_by_hash(plans, hash);
+    return entry ? entry->plan : NULL;
+}
+
+const struct plan *plans_current(const struct plans *plans, struct str name)
+{
+    struct entry *entry = entry_by_name(plans, name);
+    return entry ? entry->plan : NULL;
+}
+
+const char *plans_nearest(const struct plans *plans, struct str name)
+{
+    const char **names = xcalloc(plans->by_name.count, sizeof(char *));
+    size_t count = 0;
+    for (size_t i = 0; i < plans->by_name.size; i++)
+        for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
+            names[count++] = CONTAINER_OF(node, struct entry, by_name)->plan->workflow;
+    const char *nearest = diag_nearest(name, names, count);
+    free(names);
+    return nearest;
+}

@@ -1,0 +1,30 @@
+/*
+ * plans.h: the compiled definitions that this daemon knows, by hash and by name.
+ *
+ * Fed from saga.workflow; a definition that no longer compiles (a newer binary is stricter) stays
+ * unknown and is logged, so that its runs wait instead of running under another meaning.
+ */
+#ifndef ENGINE_PLANS_H
+#define ENGINE_PLANS_H
+
+#include "dsl/dsl.h"
+
+struct plans;
+
+struct plans *plans_new(const struct dsl_options *options); /* borrowed for the cache's life */
+void plans_free(struct plans *plans);
+
+/* Compiles what is not known yet. `current` makes it the one that new runs of its name get.
+ * Errors: ERR_INVALID with the first diagnostic. */
+MUST_USE int plans_add(struct plans *plans, const struct sha256 *hash, struct str source,
+                       bool current, struct err *err);
+/* A plan compiled elsewhere; takes a reference. */
+void plans_put(struct plans *plans, const struct plan *plan, bool current);
+
+/* Both borrow; NULL if there is none. */
+const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash);
+const struct plan *plans_current(const struct plans *plans, struct str name);
+/* The known workflow name nearest to `name`, or NULL. */
+const char *plans_nearest(const struct plans *plans, struct str name);
+
+#endif

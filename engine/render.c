@@ -1,0 +1,379 @@
+#include "engine/render.h"
+
+#include "engine/base/uri.h"
+#include "engine/key.h"
+
+/* --- scope -------------------------------------------------------------------------------- */
+
+static const struct json *stored_value(struct str text, struct arena *arena)
+{
+    const struct json *value;
+    struct err err;
+    if (!text.ptr)
+        return NULL;
+    /* It was validated before it was stored. */
+    int code = json_parse(text, arena, &value, &err);
+    ASSERT(code == 0);
+    return value;
+}
+
+static void render_scope_step(const void *arg, uint16_t step, struct arena *arena,
+                              struct expr_step *out)
+{
+    const struct run *run = arg;
+    const struct instance *instance = run_instance(run, step, STR(""));
+    const struct effect_state *side = &instance->execute;
+    *out = (struct expr_step){.state = str_z(step_state_name(side->state))};
+    out->output = stored_value(side->output, arena);
+    /* An answer without a body is null, which is not the same as no answer. */
+    if (!out->output && (side->state == STEP_APPLIED || side->by_hand))
+        out->output = &json_null;
+    out->error = stored_value(side->error, arena);
+    if (side->generation)
+        out->key = key_make(run->id, key_instance(&run->plan->steps[step], instance->item, arena),
+                            DIRECTION_EXECUTE, side->generation, arena);
+}
+
+int render_scope(const struct render *render, struct arena *arena, struct expr_scope *out,
+                 struct err *err)
+{
+    const struct run *run = render->run;
+    *out = (struct expr_scope){
+        .index = -1,
+        .env = render->env,
+        .run_id = run->id,
+        .started_at = run->start.created_at,
+        .now = render->now,
+        .step = render_scope_step,
+        .step_arg = run,
+    };
+    if (json_parse(run->start.input, arena, &out->input, err) != 0)
+        return err_wrap(err, "stored input");
+    if (render->generation)
+        out->key = key_make(
+            run->id,
+            key_instance(&run->plan->steps[render->instance->step], render->instance->item, arena),
+            render->direction, render->generation, arena);
+    return 0;
+}
+
+/* --- parts of an HTTP request -------------------------------------------------------------- */
+
+static int pairs_render(const struct plan_named *named, uint16_t count,
+                        const struct expr_scope *scope, struct arena *arena,
+                        struct request_pair *out, uint16_t *out_count, struct err *err)
+{
+    for (uint16_t i = 0; i < count; i++) {
+        struct str value;
+        if (template_render_text(named[i].value, scope, TEXT_PLAIN, arena, &value, err) != 0)
+            return err_wrap(err, "\"%s\"", named[i].name);
+        if (value.ptr)
+            out[(*out_count)++] = (struct request_pair){str_z(named[i].name), value};
+    }
+    return 0;
+}
+
+static void pair_encode(struct str name, struct str value, char *separator, struct buf *out)
+{
+    if (*separator)
+        buf_add_char(out, *separator);
+    *separator = '&';
+    uri_encode(name, out);
+    buf_add_char(out, '=');
+    uri_encode(value, out);
+}
+
+static int pairs_encode(const struct plan_named *named, uint16_t count,
+                        const struct expr_scope *scope, struct arena *arena, char *separator,
+                        struct buf *out, struct err *err)
+{
+    struct request_pair *pairs = arena_array(arena, struct request_pair, count);
+    uint16_t found = 0;
+    int code = pairs_render(named, count, scope, arena, pairs, &found, err);
+    for (uint16_t i = 0; i < found && !code; i++)
+        pair_encode(pairs[i].name, pairs[i].value, separator, out);
+    return code;
+}
+
+static int target_render(const struct plan_action *action, const struct expr_scope *scope,
+                         struct str key_sent, struct arena *arena, struct buf *scratch,
+                         struct str *out, struct err *err)
+{
+    struct str path;
+    char separator = '?';
+    int code = template_render_text(action->http.path, scope, TEXT_PERCENT, arena, &path, err);
+    if (code)
+        return err_wrap(err, "path");
+    buf_add_str(scratch, path);
+    code = pairs_encode(action->http.query, action->http.query_count, scope, arena, &separator,
+                        scratch, err);
+    if (code)
+        return err_wrap(err, "query");
+    if (action->idempotency.place == KEY_PLACE_QUERY)
+        pair_encode(str_z(action->idempotency.name), key_sent, &separator, scratch);
+    *out = arena_str(arena, buf_str(scratch));
+    return 0;
+}
+
+/* A copy of `value` with the member that `pointer` names set to `leaf`; objects on the way are
+ * made where there are none. NULL if something else stands in the way. */
+static const struct json *pointer_set(const struct json *value, struct str pointer,
+                                      const struct json *leaf, struct arena *arena)
+{
+    if (!pointer.len)
+        return leaf;
+    if (pointer.ptr[0] != '/' || (value && value->kind != JSON_OBJECT))
+        return NULL;
+    const char *end = memchr(pointer.ptr + 1, '/', pointer.len - 1);
+    size_t name_len = (end ? (size_t)(end - pointer.ptr) : pointer.len) - 1;
+    struct str name = {pointer.ptr + 1, name_len};
+    struct str rest = {pointer.ptr + 1 + name_len, pointer.len - 1 - name_len};
+    const struct json *child = pointer_set(json_get(value, name), rest, leaf, arena);
+    if (!child)
+        return NULL;
+    struct json *copy = json_object_new(arena, (value ? value->count : 0) + 1);
+    for (uint32_t i = 0; value && i < value->count; i++)
+        if (!str_eq(value->members[i].name, name))
+            json_object_add(copy, value->members[i].name, value->members[i].value);
+    json_object_add(copy, name, child);
+    return copy;
+}
+
+static int json_body_render(const struct plan_action *action, const struct expr_scope *scope,
+                            struct str key_sent, struct arena *arena, const struct json **body_json,
+                            struct str *out, struct err *err)
+{
+    int code = template_render(action->http.body, scope, arena, body_json, err);
+    if (code)
+        return err_wrap(err, "body");
+    if ((*body_json)->kind == JSON_NONE)
+        *body_json = &json_null;
+    if (action->idempotency.place == KEY_PLACE_BODY) {
+        *body_json = pointer_set(*body_json, str_z(action->idempotency.name),
+                                 json_string(arena, key_sent), arena);
+        if (!*body_json)
+            return err_set(err, ERR_INVALID, "body: no object at the key's place \"%s\"",
+                           action->idempotency.name);
+    }
+    *out = json_text(*body_json, arena);
+    return 0;
+}
+
+static int body_render(const struct plan_action *action, const struct expr_scope *scope,
+                       struct str key_sent, struct arena *arena, struct buf *scratch,
+                       const struct json **body_json, struct request *out,
+                       const char **content_type, struct err *err)
+{
+    char separator = '\0';
+    int code = 0;
+    *body_json = NULL;
+    *content_type = NULL;
+    switch (action->http.body_kind) {
+    case BODY_NONE: return 0;
+    case BODY_JSON:
+        *content_type = "application/json";
+        code = json_body_render(action, scope, key_sent, arena, body_json, &out->body, err);
+        break;
+    case BODY_FORM:
+        *content_type = "application/x-www-form-urlencoded";
+        code = pairs_encode(action->http.form, action->http.form_count, scope, arena, &separator,
+                            scratch, err);
+        out->body = arena_str(arena, buf_str(scratch));
+        break;
+    case BODY_TEXT:
+        *content_type = "text/plain; charset=utf-8";
+        code = template_render_text(action->http.body, scope, TEXT_PLAIN, arena, &out->body, err);
+        break;
+    }
+    if (!code && out->body.len > BODY_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the body has %zu bytes, %d are allowed", out->body.len,
+                       BODY_BYTES_MAX);
+    return code;
+}
+
+static bool pairs_have(const struct request_pair *pairs, uint16_t count, const char *name)
+{
+    for (uint16_t i = 0; i < count; i++)
+        if (pairs[i].name.len == strlen(name) &&
+            strncasecmp(pairs[i].name.ptr, name, pairs[i].name.len) == 0)
+            return true;
+    return false;
+}
+
+static int http_render(const struct plan_action *action, const struct expr_scope *scope,
+                       struct str key_sent, struct arena *arena, const struct json **body_json,
+                       struct request *out, struct err *err)
+{
+    const struct plan_service *service = out->service;
+    const char *content_type;
+    struct buf scratch = {0};
+    ASSERT(service);
+    int code = target_render(action, scope, key_sent, arena, &scratch, &out->target, err);
+    buf_clear(&scratch);
+    if (!code)
+        code = body_render(action, scope, key_sent, arena, &scratch, body_json, out, &content_type,
+                           err);
+    buf_free(&scratch);
+    if (code)
+        return code;
+
+    struct request_pair *headers = arena_array(
+        arena, struct request_pair, service->headers_count + action->http.headers_count + 1u);
+    out->headers = headers;
+    code = pairs_render(service->headers, service->headers_count, scope, arena, headers,
+                        &out->headers_count, err);
+    if (!code)
+        code = pairs_render(action->http.headers, action->http.headers_count, scope, arena, headers,
+                            &out->headers_count, err);
+    if (code)
+        return err_wrap(err, "header");
+    if (content_type && !pairs_have(headers, out->headers_count, "Content-Type"))
+        headers[out->headers_count++] =
+            (struct request_pair){STR("Content-Type"), str_z(content_type)};
+    if (service->auth_user)
+        code = template_render_text(service->auth_user, scope, TEXT_PLAIN, arena, &out->auth_user,
+                                    err);
+    if (!code && service->auth_secret)
+        code = template_render_text(service->auth_secret, scope, TEXT_PLAIN, arena,
+                                    &out->auth_secret, err);
+    return code ? err_wrap(err, "auth") : 0;
+}
+
+/* --- other kinds --------------------------------------------------------------------------- */
+
+/* A SQL parameter as text; absent = NULL. Lists and objects go as JSON. */
+static struct str param_text(const struct json *value, struct arena *arena)
+{
+    switch (value->kind) {
+    case JSON_NONE:
+    case JSON_NULL: return STR_NONE;
+    case JSON_STRING:
+    case JSON_NUMBER: return value->text;
+    case JSON_BOOL:
+    case JSON_LIST:
+    case JSON_OBJECT: return json_text(value, arena);
+    }
+    return STR_NONE;
+}
+
+static int sql_render(const struct plan_action *action, const struct expr_scope *scope,
+                      struct arena *arena, struct request *out, struct err *err)
+{
+    struct str *args = arena_array(arena, struct str, action->sql.params_count);
+    for (uint16_t i = 0; i < action->sql.params_count; i++) {
+        const struct json *value;
+        if (template_render(action->sql.params[i], scope, arena, &value, err) != 0)
+            return err_wrap(err, "parameter $%u", i + 1u);
+        args[i] = param_text(value, arena);
+    }
+    out->args = args;
+    out->args_count = action->sql.params_count;
+    return 0;
+}
+
+static int exec_render(const struct plan_action *action, const struct expr_scope *scope,
+                       struct arena *arena, struct request *out, struct err *err)
+{
+    struct str *args = arena_array(arena, struct str, action->exec.argv_count);
+    for (uint16_t i = 0; i < action->exec.argv_count; i++) {
+        if (template_render_text(action->exec.argv[i], scope, TEXT_PLAIN, arena, &args[i], err) !=
+            0)
+            return err_wrap(err, "argument %u", i);
+        if (!args[i].ptr) /* an omitted argument is an empty one: positions must not move */
+            args[i] = STR("");
+    }
+    out->args = args;
+    out->args_count = action->exec.argv_count;
+    struct request_pair *env = arena_array(arena, struct request_pair, action->exec.env_count);
+    out->headers = env;
+    if (pairs_render(action->exec.env, action->exec.env_count, scope, arena, env,
+                     &out->headers_count, err) != 0)
+        return err_wrap(err, "env");
+    if (action->exec.stdin_body) {
+        const struct json *value;
+        if (template_render(action->exec.stdin_body, scope, arena, &value, err) != 0)
+            return err_wrap(err, "stdin");
+        out->body = value->kind == JSON_STRING ? value->text : json_text(value, arena);
+    }
+    return 0;
+}
+
+/* --- the whole ----------------------------------------------------------------------------- */
+
+static const struct plan_action *render_plan_action(const struct render *render)
+{
+    return step_action(&render->run->plan->steps[render->instance->step], render->direction);
+}
+
+int render_action(const struct render *render, struct arena *arena, struct rendered *out,
+                  struct err *err)
+{
+    const struct plan *plan = render->run->plan;
+    const struct plan_action *action = render_plan_action(render);
+    const struct json *body_json = NULL;
+    struct expr_scope scope;
+    ASSERT(render->generation);
+    int code = render_scope(render, arena, &scope, err);
+    if (code)
+        return code;
+    *out = (struct rendered){.key = scope.key};
+    out->instance =
+        key_instance(&plan->steps[render->instance->step], render->instance->item, arena);
+    out->key_sent = key_format(out->key, action->idempotency.format, arena);
+    if (render->direction == DIRECTION_COMPENSATE)
+        out->compensates = key_make(render->run->id, out->instance, DIRECTION_EXECUTE,
+                                    MAX(render->instance->execute.generation, (uint16_t)1), arena);
+    struct request *request = &out->request;
+    request->action = action;
+    if (action->service != PLAN_SERVICE_NONE)
+        request->service = &plan->services[action->service];
+    switch (action->kind) {
+    case ACTION_HTTP:
+        code = http_render(action, &scope, out->key_sent, arena, &body_json, request, err);
+        break;
+    case ACTION_SQL: code = sql_render(action, &scope, arena, request, err); break;
+    case ACTION_EXEC: code = exec_render(action, &scope, arena, request, err); break;
+    case ACTION_NONE:
+    case ACTION_SLEEP: ASSERT(!"an action with a request");
+    }
+    if (!code)
+        request->hash = key_request_hash(request, body_json);
+    return code;
+}
+
+int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us, struct err *err)
+{
+    const struct plan_action *action = render_plan_action(render);
+    struct expr_scope scope;
+    struct str text;
+    if (!action->sleep.duration) {
+        *out_us = action->sleep.duration_us;
+        return 0;
+    }
+    int code = render_scope(render, arena, &scope, err);
+    if (!code)
+        code = template_render_text(action->sleep.duration, &scope, TEXT_PLAIN, arena, &text, err);
+    if (code)
+        return err_wrap(err, "sleep");
+    if (!text.ptr || !duration_parse(text, out_us))
+        return err_set(err, ERR_INVALID, "sleep: \"" STR_FMT "\" is not a duration like 30s",
+                       STR_ARG(text));
+    return 0;
+}
+
+int render_output(const struct run *run, struct arena *arena, struct str *out, struct err *err)
+{
+    const struct json *value;
+    struct render render = {.run = run, .direction = DIRECTION_EXECUTE};
+    struct expr_scope scope;
+    *out = STR_NONE;
+    if (!run->plan->output)
+        return 0;
+    int code = render_scope(&render, arena, &scope, err);
+    if (!code)
+        code = template_render(run->plan->output, &scope, arena, &value, err);
+    if (code)
+        return err_wrap(err, "output");
+    *out = json_text(value->kind == JSON_NONE ? &json_null : value, arena);
+    return 0;
+}

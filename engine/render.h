@@ -1,0 +1,48 @@
+/*
+ * render.h: turns an action of the plan and the stored state of a run into a request.
+ *
+ * Deterministic: the same state gives the same bytes, today and after a restart. That is why the
+ * bytes need not be stored: what is stored is their hash (key.h), and a rendering that hashes
+ * otherwise is a key conflict.
+ */
+#ifndef ENGINE_RENDER_H
+#define ENGINE_RENDER_H
+
+#include "engine/run.h"
+
+struct render {
+    const struct run *run;
+    const struct instance *instance;
+    enum direction direction;
+    uint16_t generation;
+    struct wall now;        /* first claim of this key: what `now()` says */
+    const struct json *env; /* NULL: none declared */
+};
+
+struct rendered {
+    struct request request;
+    struct str instance;    /* "charge" or "send.3" */
+    struct str key;         /* as the engine knows it */
+    struct str key_sent;    /* as the participant gets it */
+    struct str compensates; /* execute key, for compensations */
+};
+
+/* Everything in `out` lies in `arena` or borrows from the plan and the run.
+ * Errors: ERR_INVALID, naming the part and the missing path; nothing may be sent then. */
+MUST_USE int render_action(const struct render *render, struct arena *arena, struct rendered *out,
+                           struct err *err);
+
+/* The scope that the expressions of this action see; also for its `outcomes` and the step's `if`.
+ * `key` is absent before the first claim. */
+MUST_USE int render_scope(const struct render *render, struct arena *arena, struct expr_scope *out,
+                          struct err *err);
+
+/* A sleep's length. Errors: ERR_INVALID. */
+MUST_USE int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us,
+                          struct err *err);
+
+/* The workflow's output as JSON text, absent if it has none. Errors: ERR_INVALID. */
+MUST_USE int render_output(const struct run *run, struct arena *arena, struct str *out,
+                           struct err *err);
+
+#endif

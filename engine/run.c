@@ -1,0 +1,322 @@
+#include "engine/run.h"
+
+#include <stdio.h>
+
+#define NAMES(table)        \
+    {                       \
+        "none", table(NAME) \
+    }
+#define NAME(id, name) name,
+
+static const char *const direction_names[] = NAMES(DIRECTIONS);
+static const char *const reply_kind_names[] = NAMES(REPLY_KINDS);
+static const char *const run_state_names[] = NAMES(RUN_STATES);
+static const char *const step_state_names[] = NAMES(STEP_STATES);
+static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
+static const char *const park_reason_names[] = NAMES(PARK_REASONS);
+static const char *const outcome_names[] = NAMES(OUTCOMES);
+
+static const char *name_at(const char *const *names, size_t count, unsigned index)
+{
+    ASSERT(index < count);
+    return names[index];
+}
+
+/* 0 for an unknown name, which is also what "none" says. */
+static unsigned index_of(const char *const *names, size_t count, struct str name)
+{
+    for (unsigned i = 1; i < count; i++)
+        if (str_eq_z(name, names[i]))
+            return i;
+    return 0;
+}
+
+const char *direction_name(enum direction direction)
+{
+    return name_at(direction_names, ARRAY_LEN(direction_names), direction);
+}
+
+const char *reply_kind_name(enum reply_kind kind)
+{
+    return name_at(reply_kind_names, ARRAY_LEN(reply_kind_names), kind);
+}
+
+const char *run_state_name(enum run_state state)
+{
+    return name_at(run_state_names, ARRAY_LEN(run_state_names), state);
+}
+
+const char *step_state_name(enum step_state state)
+{
+    return name_at(step_state_names, ARRAY_LEN(step_state_names), state);
+}
+
+const char *run_cause_name(enum run_cause cause)
+{
+    return name_at(run_cause_names, ARRAY_LEN(run_cause_names), cause);
+}
+
+const char *park_reason_name(enum park_reason reason)
+{
+    return name_at(park_reason_names, ARRAY_LEN(park_reason_names), reason);
+}
+
+enum run_state run_state_of(struct str name)
+{
+    return (enum run_state)index_of(run_state_names, ARRAY_LEN(run_state_names), name);
+}
+
+enum step_state step_state_of(struct str name)
+{
+    return (enum step_state)index_of(step_state_names, ARRAY_LEN(step_state_names), name);
+}
+
+enum run_cause run_cause_of(struct str name)
+{
+    return (enum run_cause)index_of(run_cause_names, ARRAY_LEN(run_cause_names), name);
+}
+
+enum park_reason park_reason_of(struct str name)
+{
+    return (enum park_reason)index_of(park_reason_names, ARRAY_LEN(park_reason_names), name);
+}
+
+enum outcome outcome_of(struct str name)
+{
+    return (enum outcome)index_of(outcome_names, ARRAY_LEN(outcome_names), name);
+}
+
+enum direction direction_of(struct str name)
+{
+    return (enum direction)index_of(direction_names, ARRAY_LEN(direction_names), name);
+}
+
+bool run_state_is_terminal(enum run_state state)
+{
+    return state == RUN_COMPLETED || state == RUN_COMPENSATED || state == RUN_ABANDONED;
+}
+
+const struct run_transition run_transitions[] = {
+    {RUN_NONE, RUN_RUNNING, "submitted"},
+    {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
+    {RUN_RUNNING, RUN_COMPENSATING,
+     "a step failed for good, a budget or the deadline ended, or cancel"},
+    {RUN_RUNNING, RUN_PARKED,
+     "a person is needed: outcome unknown, pivot passed, on_failure: park"},
+    {RUN_RUNNING, RUN_ABANDONED, "abandon"},
+    {RUN_COMPENSATING, RUN_COMPENSATED, "everything applied was undone"},
+    {RUN_COMPENSATING, RUN_PARKED, "a compensation failed, or an unknown outcome is in the way"},
+    {RUN_COMPENSATING, RUN_ABANDONED, "abandon"},
+    {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
+    {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
+    {RUN_PARKED, RUN_ABANDONED, "abandon"},
+};
+const size_t run_transitions_count = ARRAY_LEN(run_transitions);
+
+bool run_transition_allowed(enum run_state from, enum run_state to)
+{
+    for (size_t i = 0; i < run_transitions_count; i++)
+        if (run_transitions[i].from == from && run_transitions[i].to == to)
+            return true;
+    return false;
+}
+
+uint16_t shard_of(struct str run_id)
+{
+    const char *tilde = run_id.len ? memchr(run_id.ptr, '~', run_id.len) : NULL;
+    struct str root = {run_id.ptr, tilde ? (size_t)(tilde - run_id.ptr) : run_id.len};
+    return sha256_of(root).bytes[0] % RUN_SHARDS;
+}
+
+struct run *run_new(const struct plan *plan, struct str id)
+{
+    struct arena arena = {0};
+    struct run *run = arena_new(&arena, struct run);
+    run->plan = plan_ref(plan);
+    run->id = arena_str(&arena, id);
+    run->shard = shard_of(id);
+    run->instances_count = plan->steps_count;
+    run->instances = arena_array(&arena, struct instance, run->instances_count);
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        run->instances[i].step = i;
+        run->instances[i].item = STR("");
+        run->instances[i].execute.state = STEP_PENDING;
+        run->instances[i].compensate.state = STEP_PENDING;
+    }
+    run->run_arena = arena;
+    return run;
+}
+
+void run_free(struct run *run)
+{
+    if (!run)
+        return;
+    struct arena arena = run->run_arena; /* the run lies in its own arena */
+    plan_unref(run->plan);
+    arena_free(&arena);
+}
+
+struct instance *run_instance(const struct run *run, uint16_t step, struct str item)
+{
+    for (uint16_t i = step; i < run->instances_count; i++)
+        if (run->instances[i].step == step && str_eq(run->instances[i].item, item))
+            return &run->instances[i];
+    return NULL;
+}
+
+/* Keeps the old copy when the text did not change, so that updates do not pile up in the arena. */
+static struct str text_keep(struct run *run, struct str old, struct str new)
+{
+    if (old.ptr && new.ptr && str_eq(old, new))
+        return old;
+    return arena_str(&run->run_arena, new);
+}
+
+static void start_apply(struct run *run, const struct record_start *start)
+{
+    ASSERT(run->now.state == RUN_NONE);
+    run->start = *start;
+    run->start.tenant = arena_str(&run->run_arena, start->tenant);
+    run->start.actor = arena_str(&run->run_arena, start->actor);
+    run->start.input = arena_str(&run->run_arena, start->input);
+    run->now.state = RUN_RUNNING;
+    run->now.direction = DIRECTION_EXECUTE;
+}
+
+static void effect_apply(struct run *run, const struct record_effect *effect, bool stored)
+{
+    struct instance *instance = run_instance(run, effect->ref.step, effect->ref.item);
+    ASSERT(instance);
+    struct effect_state *side = instance_side(instance, effect->ref.direction);
+    struct effect_state old = *side;
+    ASSERT(effect->state.state != STEP_NONE);
+    ASSERT(effect->ref.generation == effect->state.generation);
+    ASSERT(effect->state.generation >= old.generation);
+    ASSERT(effect->state.generation > old.generation || effect->state.attempts >= old.attempts);
+    *side = effect->state;
+    side->stored = stored || (old.stored && old.generation == side->generation);
+    side->output = text_keep(run, old.output, effect->state.output);
+    side->error = text_keep(run, old.error, effect->state.error);
+    run->claims = MAX(run->claims, side->claim_no);
+}
+
+void run_apply(struct run *run, const struct run_record *record)
+{
+    ASSERT(record->kind == RECORD_START || run->now.state != RUN_NONE);
+    switch (record->kind) {
+    case RECORD_NONE:
+    case RECORD_KIND_COUNT: ASSERT(!"a record"); break;
+    case RECORD_START: start_apply(run, &record->start); break;
+    case RECORD_CLAIM:
+    case RECORD_EFFECT: effect_apply(run, &record->effect, true); break;
+    case RECORD_BEGUN: effect_apply(run, &record->effect, false); break;
+    case RECORD_RUN: {
+        struct record_run old = run->now;
+        run->now = record->run;
+        run->now.error = text_keep(run, old.error, record->run.error);
+        run->now.output = text_keep(run, old.output, record->run.output);
+        run->now.residue = text_keep(run, old.residue, record->run.residue);
+        break;
+    }
+    case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
+    case RECORD_ATTEMPT:
+    case RECORD_INBOX: break; /* history: nothing decides on it */
+    }
+}
+
+void run_record_copy(struct run_record *record, struct arena *arena)
+{
+    switch (record->kind) {
+    case RECORD_START:
+        record->start.tenant = arena_str(arena, record->start.tenant);
+        record->start.actor = arena_str(arena, record->start.actor);
+        record->start.input = arena_str(arena, record->start.input);
+        break;
+    case RECORD_CLAIM:
+    case RECORD_EFFECT:
+    case RECORD_BEGUN:
+        record->effect.ref.item = arena_str(arena, record->effect.ref.item);
+        record->effect.state.output = arena_str(arena, record->effect.state.output);
+        record->effect.state.error = arena_str(arena, record->effect.state.error);
+        break;
+    case RECORD_RUN:
+        record->run.error = arena_str(arena, record->run.error);
+        record->run.output = arena_str(arena, record->run.output);
+        record->run.residue = arena_str(arena, record->run.residue);
+        break;
+    case RECORD_ATTEMPT:
+        record->attempt.ref.item = arena_str(arena, record->attempt.ref.item);
+        record->attempt.error = arena_str(arena, record->attempt.error);
+        break;
+    case RECORD_INBOX:
+        record->inbox.id = arena_str(arena, record->inbox.id);
+        record->inbox.outcome = arena_str(arena, record->inbox.outcome);
+        record->inbox.answer = arena_str(arena, record->inbox.answer);
+        break;
+    case RECORD_EVENT:
+        record->event.what = arena_str(arena, record->event.what);
+        record->event.step = arena_str(arena, record->event.step);
+        record->event.detail = arena_str(arena, record->event.detail);
+        record->event.actor = arena_str(arena, record->event.actor);
+        break;
+    case RECORD_NONE:
+    case RECORD_KIND_COUNT: ASSERT(!"a record");
+    }
+}
+
+static const char *side_check(const struct run *run, const struct instance *instance,
+                              enum direction direction)
+{
+    const struct effect_state *side =
+        direction == DIRECTION_COMPENSATE ? &instance->compensate : &instance->execute;
+    bool pending = side->state == STEP_PENDING;
+    if (side->state == STEP_NONE)
+        return "a side without a state";
+    if (pending != (side->generation == 0))
+        return "pending and generation 0 are the same thing";
+    if (side->claim_no > run->claims)
+        return "a claim number above the run's counter";
+    if (side->state == STEP_RETRYING && !wall_is_set(side->next_at))
+        return "retrying without a time";
+    if (side->attempts_free + side->attempts_base > side->attempts)
+        return "more free or former attempts than attempts";
+    if (side->state == STEP_REFUSED && side->maybe_applied && !side->by_hand)
+        return "refused although an attempt may have been applied";
+    if (direction == DIRECTION_COMPENSATE && !pending && side->claim_no &&
+        instance->execute.claim_no == 0)
+        return "a compensation of something never claimed";
+    return NULL;
+}
+
+const char *run_check(const struct run *run)
+{
+    if (run->now.state == RUN_NONE)
+        return "a run without a state";
+    if (run->now.direction == DIRECTION_NONE)
+        return "a run without a direction";
+    if (run->now.direction == DIRECTION_COMPENSATE && run->now.cause == CAUSE_NONE)
+        return "turned back without a cause";
+    if (run->now.state == RUN_RUNNING && run->now.direction != DIRECTION_EXECUTE)
+        return "running backward";
+    if ((run->now.state == RUN_COMPENSATING || run->now.state == RUN_COMPENSATED) &&
+        run->now.direction != DIRECTION_COMPENSATE)
+        return "compensating forward";
+    if ((run->now.state == RUN_PARKED) != (run->now.reason != PARK_NONE))
+        return "parked and a park reason are the same thing";
+    if (run_state_is_terminal(run->now.state) != wall_is_set(run->now.ended_at))
+        return "ended and an end time are the same thing";
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        const struct instance *instance = &run->instances[i];
+        const char *broken = side_check(run, instance, DIRECTION_EXECUTE);
+        if (!broken)
+            broken = side_check(run, instance, DIRECTION_COMPENSATE);
+        if (broken)
+            return broken;
+        if (run->now.direction == DIRECTION_EXECUTE && run->now.state != RUN_ABANDONED &&
+            instance->compensate.state != STEP_PENDING)
+            return "a compensation in a run that goes forward";
+        if (run->now.state == RUN_COMPLETED && instance->execute.state == STEP_CLAIMED)
+            return "completed with an attempt in flight";
+    }
+    return NULL;
+}

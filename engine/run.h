@@ -1,0 +1,262 @@
+/*
+ * run.h: the state of a run, the records that change it, and the only function that writes it.
+ *
+ * run_apply is used live (the records that run_decide returns) and on reload (the records that a
+ * store makes of its rows), so the image in memory and the rows can only differ by what is not yet
+ * durable. Records carry full new values, never increments: applying one twice changes nothing.
+ */
+#ifndef ENGINE_RUN_H
+#define ENGINE_RUN_H
+
+#include "engine/request.h"
+
+#define RUN_ID_BYTES_MAX 94 /* submitted ids; see "Keys" in the README of engine/ */
+#define RUN_SHARDS 64       /* frozen by the first migration */
+
+#define RUN_STATES(X)                                                            \
+    X(RUN_QUEUED, "queued")             /* accepted, nothing decided yet */      \
+    X(RUN_RUNNING, "running")           /* forward */                            \
+    X(RUN_COMPENSATING, "compensating") /* backward */                           \
+    X(RUN_COMPLETED, "completed")       /* end: everything applied */            \
+    X(RUN_COMPENSATED, "compensated")   /* end: everything applied was undone */ \
+    X(RUN_PARKED, "parked")             /* waits for a person */                 \
+    X(RUN_ABANDONED, "abandoned")       /* end: closed by a person, with a residue */
+enum run_state {
+    RUN_NONE,
+#define X(id, name) id,
+    RUN_STATES(X)
+#undef X
+};
+
+#define STEP_STATES(X)                                                                          \
+    X(STEP_PENDING, "pending")                                                                  \
+    X(STEP_CLAIMED, "claimed")   /* the key is durable; sent or about to be */                  \
+    X(STEP_RETRYING, "retrying") /* until next_at */                                            \
+    X(STEP_WAITING, "waiting")   /* timer */                                                    \
+    X(STEP_UNKNOWN, "unknown")   /* may or may not be applied, and nothing automatic is left */ \
+    X(STEP_APPLIED, "applied")                                                                  \
+    X(STEP_REFUSED, "refused") /* permanently not applied */                                    \
+    X(STEP_SKIPPED, "skipped")                                                                  \
+    X(STEP_WITHDRAWN, "withdrawn") /* a wait ended because the run turned back */
+enum step_state {
+    STEP_NONE,
+#define X(id, name) id,
+    STEP_STATES(X)
+#undef X
+};
+
+/* Why the run turned back. */
+#define RUN_CAUSES(X)                                             \
+    X(CAUSE_STEP_REFUSED, "step_refused")                         \
+    X(CAUSE_BUDGET, "budget") /* retries or their time ran out */ \
+    X(CAUSE_DEADLINE, "deadline")                                 \
+    X(CAUSE_CANCELLED, "cancelled")                               \
+    X(CAUSE_OPERATOR, "operator")
+enum run_cause {
+    CAUSE_NONE,
+#define X(id, name) id,
+    RUN_CAUSES(X)
+#undef X
+};
+
+/* Why the run is parked. */
+#define PARK_REASONS(X)                                       \
+    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                \
+    X(PARK_COMPENSATION_FAILED, "compensation_failed")        \
+    X(PARK_PIVOT_PASSED, "pivot_passed")                      \
+    X(PARK_KEY_CONFLICT, "key_conflict")                      \
+    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */ \
+    X(PARK_CRASH_LOOP, "crash_loop")                          \
+    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */
+enum park_reason {
+    PARK_NONE,
+#define X(id, name) id,
+    PARK_REASONS(X)
+#undef X
+};
+
+const char *run_state_name(enum run_state state);
+const char *step_state_name(enum step_state state);
+const char *run_cause_name(enum run_cause cause);
+const char *park_reason_name(enum park_reason reason);
+/* Each returns the zero value for an unknown name. */
+enum run_state run_state_of(struct str name);
+enum step_state step_state_of(struct str name);
+enum run_cause run_cause_of(struct str name);
+enum park_reason park_reason_of(struct str name);
+enum outcome outcome_of(struct str name);
+enum direction direction_of(struct str name);
+
+bool run_state_is_terminal(enum run_state state);
+
+/* The transition table of run states, as data: printed by `sagactl explain --states`, drawn in the
+ * README, and checked against every transition that the tests see. */
+struct run_transition {
+    enum run_state from, to; /* RUN_NONE -> the first state */
+    const char *why;
+};
+extern const struct run_transition run_transitions[];
+extern const size_t run_transitions_count;
+bool run_transition_allowed(enum run_state from, enum run_state to);
+
+/* Names one effect: a step instance, a direction, a generation. */
+struct effect_ref {
+    uint16_t step;   /* index in the plan */
+    struct str item; /* "" = the step itself; "3" = instance send.3 */
+    enum direction direction;
+    uint16_t generation; /* from 1 */
+};
+
+/* One direction of a step instance, current generation: what the row of saga.effect holds. */
+struct effect_state {
+    enum step_state state;
+    uint16_t generation;    /* 0: never claimed */
+    uint32_t claim_no;      /* the run's own claim counter; 0: skipped, nothing was sent */
+    uint32_t attempts;      /* durable sends; never goes back */
+    uint32_t attempts_free; /* of those, the ones that cost none */
+    uint32_t attempts_base; /* attempts when a person opened a new budget */
+    uint32_t pickups;       /* take-overs in mid-attempt since the last outcome */
+    bool maybe_applied;     /* an attempt ended unknown: sticky until reconcile or a person */
+    bool by_hand;           /* settled or skipped by a person */
+    bool output_invalid;    /* the answer could not be kept: too large, not text, not JSON */
+    enum outcome outcome;   /* joined over the attempts so far */
+    struct sha256 request_hash;
+    struct wall claimed_at; /* first claim: fixes now(), budget and key lifetime */
+    struct wall budget_at;  /* no send after it */
+    struct wall key_valid_until;
+    struct wall next_at; /* retrying: the next send; waiting: the end */
+    struct wall ended_at;
+    struct str output; /* JSON text; absent: none */
+    struct str error;  /* JSON text {code, status, message, body}; absent: none */
+    bool stored;       /* a row exists (memory only) */
+};
+
+#define RECORD_KINDS(X)                                                                           \
+    X(RECORD_START)   /* run_key and run are inserted; the whole group is skipped if not fresh */ \
+    X(RECORD_CLAIM)   /* an effect is inserted */                                                 \
+    X(RECORD_EFFECT)  /* an effect is updated */                                                  \
+    X(RECORD_ATTEMPT) /* an attempt that did not go right the first time */                       \
+    X(RECORD_RUN)     /* the run's own columns are updated */                                     \
+    X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */               \
+    X(RECORD_INBOX)   /* a row of the inbox is settled */                                         \
+    X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
+enum record_kind {
+    RECORD_NONE,
+#define X(id) id,
+    RECORD_KINDS(X)
+#undef X
+        RECORD_KIND_COUNT
+};
+
+struct record_start {
+    struct str tenant;        /* "" = none */
+    struct str actor;         /* who submitted: "uid:1000", "role:shop" */
+    struct str input;         /* JSON text as it came */
+    struct sha256 input_hash; /* of the canonical form */
+    struct wall created_at, deadline_at;
+};
+
+struct record_effect { /* RECORD_CLAIM, RECORD_EFFECT, RECORD_BEGUN */
+    struct effect_ref ref;
+    struct effect_state state;
+    uint32_t turn; /* a claim is refused by the store if the run's turn is another */
+};
+
+struct record_attempt {
+    struct effect_ref ref;
+    uint32_t number;
+    struct wall sent_at, ended_at;
+    enum outcome outcome;
+    int status;       /* 0: none */
+    struct str error; /* JSON text or absent */
+};
+
+struct record_run {
+    enum run_state state;
+    enum direction direction;
+    uint32_t turn; /* raised each time the direction changes */
+    enum run_cause cause;
+    enum park_reason reason; /* while parked */
+    bool paused;
+    struct str error;   /* first failure: JSON text {step, code, status, message, body} */
+    struct str output;  /* JSON text once completed */
+    struct str residue; /* JSON list once ended or parked; absent: none */
+    struct wall ended_at;
+};
+
+struct record_event {
+    uint32_t seq; /* the run's own counter, from 1 */
+    struct wall at;
+    struct str what;   /* "turned back", "parked", "retry", ... */
+    struct str step;   /* instance or "" */
+    struct str detail; /* one line for people, or "" */
+    struct str actor;  /* of an operator's act, or "" */
+};
+
+struct record_inbox {
+    struct str id;
+    struct str outcome; /* "done", "refused", "conflict" */
+    struct str answer;  /* one line, or "" */
+};
+
+struct run_record {
+    enum record_kind kind;
+    union {
+        struct record_start start;
+        struct record_effect effect;
+        struct record_attempt attempt;
+        struct record_run run;
+        struct record_event event;
+        struct record_inbox inbox;
+    };
+};
+
+struct instance {
+    uint16_t step;
+    struct str item;
+    struct effect_state execute, compensate;
+};
+
+struct run {
+    struct arena run_arena;  /* owns everything below */
+    const struct plan *plan; /* one reference */
+    struct str id;
+    uint16_t shard;
+    struct record_start start;
+    struct record_run now;      /* the newest RECORD_RUN, or what RECORD_START implies */
+    uint32_t claims;            /* highest claim_no */
+    uint32_t events;            /* highest event seq */
+    struct instance *instances; /* one per step, file order; loops will add more */
+    uint16_t instances_count;
+};
+
+/* Takes a reference on the plan, copies the id. The run has no state until RECORD_START. */
+struct run *run_new(const struct plan *plan, struct str id);
+void run_free(struct run *run); /* NULL is allowed */
+
+/* The only writer. Copies what it keeps. A record that cannot apply is a programmer error. */
+void run_apply(struct run *run, const struct run_record *record);
+
+/* Moves every text of the record into the arena. */
+void run_record_copy(struct run_record *record, struct arena *arena);
+
+/* Walks all invariants; called after every apply in tests and after each load. NULL = sound,
+ * else one line that names the broken one. */
+const char *run_check(const struct run *run);
+
+struct instance *run_instance(const struct run *run, uint16_t step, struct str item);
+static inline struct effect_state *instance_side(struct instance *instance,
+                                                 enum direction direction)
+{
+    return direction == DIRECTION_COMPENSATE ? &instance->compensate : &instance->execute;
+}
+static inline const struct plan_action *step_action(const struct plan_step *step,
+                                                    enum direction direction)
+{
+    return direction == DIRECTION_COMPENSATE ? &step->compensate : &step->action;
+}
+
+/* sha256(root)[0] & 63, root = the id up to the first `~`; the same function stands in SQL. */
+uint16_t shard_of(struct str run_id);
+
+#endif

@@ -1,0 +1,1332 @@
+/*
+ * runner.c: the laws, in the order in which the code keeps them.
+ *
+ * 1. A port never calls back before its start function has returned: all input is queued (input_*)
+ *    and drained once per turn.
+ * 2. All decisions of a turn go out as one unit. An idle lane sends at once; further units follow
+ *    only when they are worth a commit, up to UNITS_IN_FLIGHT_MAX.
+ * 3. Commands and answers only after the unit that carries their records is acknowledged.
+ * 4. An undecided unit is resent byte for byte under the same number. A number whose unit was
+ *    rejected is free again: what followed it is told `gap`, renumbered and sent again.
+ * 5. One decision in flight per run; later events wait in the run's queue. What cannot be trusted
+ *    any more (fenced, rewound) drops the images; loading is the only way back.
+ * 6. There is no second recovery path: own, load, RECOVER.
+ */
+#include "engine/runner.h"
+
+#include "engine/base/heap.h"
+#include "engine/base/map.h"
+#include "engine/base/rand.h"
+#include "engine/limits.h"
+#include "engine/log.h"
+
+#include <stdlib.h>
+
+struct slot;
+
+/* One event of one run, from its arrival until its consequences are carried out. */
+struct work {
+    struct work *next;
+    struct arena arena; /* the event's texts, the decision, and its scratch */
+    struct slot *slot;
+    const struct plan *plan; /* EVENT_START: one reference */
+    struct run_event event;
+    uint64_t invocation_id; /* EVENT_REPLY */
+    struct run_decision decision;
+    uint32_t durable; /* records of the decision that a store writes */
+    enum work_repair { REPAIR_NONE, REPAIR_NO_PAYLOAD, REPAIR_QUARANTINE } repair;
+    void (*cb)(void *arg, const struct runner_answer *answer);
+    void *cb_arg;
+};
+
+struct slot {
+    struct map_node node; /* by run id */
+    struct heap_node due;
+    struct str id;
+    uint16_t shard;
+    struct run *run; /* NULL: loading, or a start not decided yet */
+    bool loading, busy, ready;
+    struct slot *ready_next;
+    struct work *head, **tail;
+    uint32_t queued, flights;
+};
+
+/* An invocation whose reply has not come. */
+struct flight {
+    struct map_node node; /* by id */
+    uint64_t id;
+    struct slot *slot;
+    struct effect_ref ref;
+    char *item;
+    uint32_t attempt;
+};
+
+/* A unit and the works whose records it holds. */
+struct box {
+    struct box *next;
+    struct unit unit;
+    struct arena arena; /* unit_run array */
+    struct work **works;
+    uint32_t works_count, works_size, records;
+    uint64_t seq;
+};
+
+enum input_kind {
+    INPUT_UNIT,
+    INPUT_COMMIT,
+    INPUT_REPLY,
+    INPUT_LOADED,
+    INPUT_LOAD_DONE,
+    INPUT_LOAD_RUN_DONE,
+    INPUT_DOWN,
+    INPUT_UP
+};
+
+struct input {
+    struct input *next;
+    enum input_kind kind;
+    struct arena arena;
+    uint64_t id; /* invocation, or shards */
+    struct unit_answer answer;
+    struct reply reply;
+    const struct plan *plan;
+    struct str run_id;
+    struct run_record *records;
+    uint32_t count;
+};
+
+struct runner {
+    struct runner_config config;
+    struct port_store store;
+    struct port_invoke invoke;
+    struct port_watch watch;
+
+    struct map slots, flights;
+    struct heap due;
+    struct slot *ready, **ready_tail;
+    struct input *inputs, **inputs_tail;
+
+    /* the write lane */
+    bool owned, store_is_up, repairing, draining, closing;
+    uint64_t epoch, seq, decided_seq;
+    struct box *sent, **sent_tail;       /* in order, not answered */
+    struct box *waiting, **waiting_tail; /* sealed, to be sent (again) under new numbers */
+    struct box *open;                    /* collects the decisions of this turn */
+    uint32_t sent_count;
+    uint64_t shards, shards_loading, shards_leaving;
+    uint64_t shards_releasing; /* in a unit that is not decided */
+    struct str leaving_to;
+    struct arena leaving_arena;
+
+    struct work *committing; /* wait for the commit of their SQL action */
+    uint64_t next_invocation;
+    struct wall now;
+    struct runner_stats stats;
+};
+
+static void work_finish(struct runner *runner, struct work *work);
+static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox);
+static void unit_answered(struct runner *runner, const struct unit_answer *answer);
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
+                          const struct port_invoke *invoke, const struct port_watch *watch)
+{
+    struct runner *runner = xcalloc(1, sizeof(*runner));
+    runner->config = *config;
+    if (!runner->config.resident_max)
+        runner->config.resident_max = RESIDENT_RUNS_MAX;
+    runner->store = *store;
+    runner->invoke = *invoke;
+    runner->watch = *watch;
+    runner->ready_tail = &runner->ready;
+    runner->inputs_tail = &runner->inputs;
+    runner->sent_tail = &runner->sent;
+    runner->waiting_tail = &runner->waiting;
+    runner->next_invocation = 1;
+    runner->store_is_up = true;
+    return runner;
+}
+
+static void work_free(struct work *work)
+{
+    plan_unref(work->plan);
+    arena_free(&work->arena);
+    free(work);
+}
+
+static void input_free(struct input *input)
+{
+    plan_unref(input->plan);
+    arena_free(&input->arena);
+    free(input);
+}
+
+static void box_free(struct runner *runner, struct box *box)
+{
+    if (box->unit.encoded)
+        runner->store.encoded_free(runner->store.arg, box->unit.encoded);
+    arena_free(&box->arena);
+    free(box->works);
+    free(box);
+}
+
+static void slot_free(struct runner *runner, struct slot *slot)
+{
+    ASSERT(!slot->flights && !slot->head && !slot->busy);
+    map_remove(&runner->slots, &slot->node);
+    heap_remove(&runner->due, &slot->due);
+    run_free(slot->run);
+    free((char *)slot->id.ptr);
+    free(slot);
+}
+
+static void flight_free(struct runner *runner, struct flight *flight)
+{
+    map_remove(&runner->flights, &flight->node);
+    flight->slot->flights--;
+    free(flight->item);
+    free(flight);
+}
+
+/* --- slots and events ---------------------------------------------------------------------- */
+
+static struct slot *slot_find(const struct runner *runner, struct str id)
+{
+    struct map_node *node = map_first(&runner->slots, str_hash(id));
+    for (; node; node = map_next(node)) {
+        struct slot *slot = CONTAINER_OF(node, struct slot, node);
+        if (str_eq(slot->id, id))
+            return slot;
+    }
+    return NULL;
+}
+
+static struct slot *slot_new(struct runner *runner, struct str id)
+{
+    struct slot *slot = xcalloc(1, sizeof(*slot));
+    char *copy = xmalloc(id.len + 1);
+    memcpy(copy, id.ptr, id.len);
+    copy[id.len] = '\0';
+    slot->id = (struct str){copy, id.len};
+    slot->shard = shard_of(id);
+    slot->tail = &slot->head;
+    map_insert(&runner->slots, &slot->node, str_hash(id));
+    return slot;
+}
+
+static bool slot_can_work(const struct slot *slot)
+{
+    return slot->head && !slot->busy && !slot->loading;
+}
+
+static void slot_ready(struct runner *runner, struct slot *slot)
+{
+    if (slot->ready || !slot_can_work(slot))
+        return;
+    slot->ready = true;
+    slot->ready_next = NULL;
+    *runner->ready_tail = slot;
+    runner->ready_tail = &slot->ready_next;
+}
+
+static struct work *work_new(struct slot *slot, enum run_event_kind kind)
+{
+    struct work *work = xcalloc(1, sizeof(*work));
+    work->slot = slot;
+    work->event.kind = kind;
+    return work;
+}
+
+static void work_queue(struct runner *runner, struct work *work)
+{
+    struct slot *slot = work->slot;
+    work->next = NULL;
+    *slot->tail = work;
+    slot->tail = &work->next;
+    slot->queued++;
+    slot_ready(runner, slot);
+}
+
+/* RECOVER goes before whatever waited for the load. */
+static void work_queue_first(struct runner *runner, struct work *work)
+{
+    struct slot *slot = work->slot;
+    work->next = slot->head;
+    if (!slot->head)
+        slot->tail = &work->next;
+    slot->head = work;
+    slot->queued++;
+    slot_ready(runner, slot);
+}
+
+static struct work *work_pop(struct slot *slot)
+{
+    struct work *work = slot->head;
+    slot->head = work->next;
+    if (!slot->head)
+        slot->tail = &slot->head;
+    slot->queued--;
+    work->next = NULL;
+    return work;
+}
+
+static bool shard_is_ours(const struct runner *runner, uint16_t shard)
+{
+    uint64_t bit = UINT64_C(1) << shard;
+    return runner->owned && (runner->shards & bit) && !(runner->shards_loading & bit) &&
+           !(runner->shards_leaving & bit);
+}
+
+static int owner_check(const struct runner *runner, struct str run_id, struct err *err)
+{
+    if (runner->draining)
+        return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
+    if (!shard_is_ours(runner, shard_of(run_id)))
+        return err_set(err, ERR_UNAVAILABLE, "another daemon owns the run \"" STR_FMT "\"",
+                       STR_ARG(run_id));
+    return 0;
+}
+
+static int slot_check(const struct slot *slot, struct err *err)
+{
+    if (slot && slot->queued >= RUN_EVENTS_MAX)
+        return err_set(err, ERR_LIMIT, "%d requests wait for the run \"" STR_FMT "\" already",
+                       RUN_EVENTS_MAX, STR_ARG(slot->id));
+    return 0;
+}
+
+int runner_start(struct runner *runner, const struct runner_start *start,
+                 void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
+                 struct err *err)
+{
+    struct slot *slot = slot_find(runner, start->run_id);
+    int code = owner_check(runner, start->run_id, err);
+    if (!code)
+        code = slot_check(slot, err);
+    if (code)
+        return code;
+    if (!slot && runner->slots.count >= runner->config.resident_max)
+        return err_set(err, ERR_LIMIT, "%u runs are in memory, the limit of this daemon",
+                       runner->config.resident_max);
+    if (!slot)
+        slot = slot_new(runner, start->run_id);
+    struct work *work = work_new(slot, EVENT_START);
+    work->plan = plan_ref(start->plan);
+    work->cb = cb;
+    work->cb_arg = arg;
+    work->event.start = (struct record_start){
+        .tenant = arena_str(&work->arena, start->tenant.ptr ? start->tenant : STR("")),
+        .actor = arena_str(&work->arena, start->actor.ptr ? start->actor : STR("")),
+        .input = arena_str(&work->arena, start->input),
+        .input_hash = start->input_hash,
+    };
+    work->event.verb.inbox_id = arena_str(&work->arena, start->inbox_id);
+    work_queue(runner, work);
+    return 0;
+}
+
+int runner_verb(struct runner *runner, const struct runner_verb *verb,
+                void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
+                struct err *err)
+{
+    struct slot *slot = slot_find(runner, verb->run_id);
+    int code = owner_check(runner, verb->run_id, err);
+    if (!code)
+        code = slot_check(slot, err);
+    if (code)
+        return code;
+    if (!slot) {
+        slot = slot_new(runner, verb->run_id);
+        slot->loading = true;
+        runner->store.load_run(runner->store.arg, slot->id);
+    }
+    struct work *work = work_new(slot, verb->kind);
+    struct arena *arena = &work->arena;
+    work->cb = cb;
+    work->cb_arg = arg;
+    work->event.verb.step = arena_str(arena, verb->step.ptr ? verb->step : STR(""));
+    work->event.verb.reason = arena_str(arena, verb->reason.ptr ? verb->reason : STR(""));
+    work->event.verb.actor = arena_str(arena, verb->actor.ptr ? verb->actor : STR(""));
+    work->event.verb.inbox_id = arena_str(arena, verb->inbox_id);
+    work->event.verb.output = arena_str(arena, verb->output);
+    work->event.verb.applied = verb->applied;
+    work->event.verb.force = verb->force;
+    work_queue(runner, work);
+    return 0;
+}
+
+/* --- law 1: input is queued ----------------------------------------------------------------- */
+
+static struct input *input_add(struct runner *runner, enum input_kind kind)
+{
+    struct input *input = xcalloc(1, sizeof(*input));
+    input->kind = kind;
+    *runner->inputs_tail = input;
+    runner->inputs_tail = &input->next;
+    return input;
+}
+
+static void answer_copy(struct input *input, const struct unit_answer *answer)
+{
+    struct unit_taken *taken = arena_array(&input->arena, struct unit_taken, answer->taken_count);
+    input->answer = *answer;
+    input->answer.taken = taken;
+    for (uint32_t i = 0; i < answer->taken_count; i++) {
+        taken[i] = answer->taken[i];
+        taken[i].run_id = arena_str(&input->arena, taken[i].run_id);
+        taken[i].workflow = arena_str(&input->arena, taken[i].workflow);
+        taken[i].tenant = arena_str(&input->arena, taken[i].tenant);
+    }
+}
+
+void runner_unit_answer(struct runner *runner, const struct unit_answer *answer)
+{
+    answer_copy(input_add(runner, INPUT_UNIT), answer);
+}
+
+void runner_commit_answer(struct runner *runner, uint64_t invocation_id,
+                          const struct unit_answer *answer)
+{
+    struct input *input = input_add(runner, INPUT_COMMIT);
+    input->id = invocation_id;
+    answer_copy(input, answer);
+}
+
+static void reply_copy(const struct reply *from, struct arena *arena, struct reply *to)
+{
+    struct request_pair *headers = arena_array(arena, struct request_pair, from->headers_count);
+    *to = *from;
+    to->error = arena_str(arena, from->error);
+    to->body = arena_str(arena, from->body);
+    to->stderr_text = arena_str(arena, from->stderr_text);
+    to->headers = headers;
+    for (uint16_t i = 0; i < from->headers_count; i++) {
+        headers[i].name = arena_str(arena, from->headers[i].name);
+        headers[i].value = arena_str(arena, from->headers[i].value);
+    }
+}
+
+void runner_reply(struct runner *runner, uint64_t invocation_id, const struct reply *reply)
+{
+    struct input *input = input_add(runner, INPUT_REPLY);
+    input->id = invocation_id;
+    reply_copy(reply, &input->arena, &input->reply);
+}
+
+void runner_loaded(struct runner *runner, const struct plan *plan, struct str run_id,
+                   const struct run_record *records, uint32_t count)
+{
+    struct input *input = input_add(runner, INPUT_LOADED);
+    input->plan = plan_ref(plan);
+    input->run_id = arena_str(&input->arena, run_id);
+    input->records = arena_array(&input->arena, struct run_record, count);
+    input->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        input->records[i] = records[i];
+        run_record_copy(&input->records[i], &input->arena);
+    }
+}
+
+void runner_load_done(struct runner *runner, uint64_t shards)
+{
+    input_add(runner, INPUT_LOAD_DONE)->id = shards;
+}
+
+void runner_load_run_done(struct runner *runner, struct str run_id)
+{
+    struct input *input = input_add(runner, INPUT_LOAD_RUN_DONE);
+    input->run_id = arena_str(&input->arena, run_id);
+}
+
+void runner_store_down(struct runner *runner)
+{
+    input_add(runner, INPUT_DOWN);
+}
+
+void runner_store_up(struct runner *runner)
+{
+    input_add(runner, INPUT_UP);
+}
+
+/* --- law 6: own, load, RECOVER -------------------------------------------------------------- */
+
+void runner_own(struct runner *runner, uint64_t epoch, uint64_t seq, uint64_t shards)
+{
+    ASSERT(!runner->owned);
+    runner->owned = true;
+    runner->epoch = epoch;
+    runner->seq = runner->decided_seq = seq;
+    runner->repairing = false;
+    runner->store_is_up = true;
+    runner->shards = 0;
+    runner->shards_leaving = runner->shards_releasing = 0;
+    runner_own_more(runner, shards);
+}
+
+void runner_own_more(struct runner *runner, uint64_t shards)
+{
+    ASSERT(runner->owned);
+    shards &= ~(runner->shards | runner->shards_releasing);
+    if (!shards)
+        return;
+    runner->shards |= shards;
+    runner->shards_loading |= shards;
+    runner->store.load(runner->store.arg, shards);
+}
+
+static void run_loaded(struct runner *runner, struct input *input)
+{
+    struct slot *slot = slot_find(runner, input->run_id);
+    if (!runner->owned || !(runner->shards >> shard_of(input->run_id) & 1))
+        return; /* lost while it was loading */
+    if (!slot)
+        slot = slot_new(runner, input->run_id);
+    else if (!slot->loading)
+        return; /* an older load of a run that is here by now */
+    slot->loading = false;
+    slot->run = run_new(input->plan, input->run_id);
+    for (uint32_t i = 0; i < input->count; i++)
+        run_apply(slot->run, &input->records[i]);
+    const char *broken = run_check(slot->run);
+    if (broken) {
+        log_error("run \"" STR_FMT "\" is not sound as loaded: %s", STR_ARG(slot->id), broken);
+        ASSERT(!broken);
+    }
+    work_queue_first(runner, work_new(slot, EVENT_RECOVER));
+}
+
+static void answer_send(struct work *work, const struct runner_answer *answer)
+{
+    if (work->cb)
+        work->cb(work->cb_arg, answer);
+    work->cb = NULL;
+}
+
+static void answer_error(struct work *work, enum err_code code, const char *text)
+{
+    struct runner_answer answer = {0};
+    err_set(&answer.err, code, "%s", text);
+    answer_send(work, &answer);
+}
+
+/* A load of one run came back without it: verbs have nothing to act on, a start may start. */
+static void load_run_done(struct runner *runner, struct str run_id)
+{
+    struct slot *slot = slot_find(runner, run_id);
+    if (!slot || !slot->loading)
+        return;
+    slot->loading = false;
+    struct work *list = slot->head;
+    slot->head = NULL;
+    slot->tail = &slot->head;
+    slot->queued = 0;
+    for (struct work *work = list, *next; work; work = next) {
+        next = work->next;
+        if (work->event.kind != EVENT_START && work->event.kind != EVENT_NONE) {
+            answer_error(work, ERR_NOT_FOUND, "there is no such run");
+            if (!work->event.verb.inbox_id.ptr) {
+                work_free(work);
+                continue;
+            }
+            struct record_inbox inbox = {.id = work->event.verb.inbox_id,
+                                         .outcome = STR("refused"),
+                                         .answer = STR("there is no such run")};
+            work_becomes_settlement(work, &inbox);
+        }
+        work_queue(runner, work);
+    }
+    if (!slot->head)
+        slot_free(runner, slot);
+}
+
+static void work_lost(struct runner *runner, struct work *work)
+{
+    if (runner->closing)
+        work->cb = NULL;
+    answer_error(work, ERR_UNAVAILABLE, "the daemon lost its lease");
+    work_free(work);
+}
+
+static void list_lost(struct runner *runner, struct box *list)
+{
+    for (struct box *next; list; list = next) {
+        next = list->next;
+        for (uint32_t i = 0; i < list->works_count; i++)
+            work_lost(runner, list->works[i]);
+        box_free(runner, list);
+    }
+}
+
+/* Drops everything: what was acknowledged is in the database, what was not never happened or will
+ * be found there by the next owner. */
+void runner_lost(struct runner *runner)
+{
+    struct map_node *node;
+    runner->owned = false;
+    runner->shards = runner->shards_loading = runner->shards_leaving = 0;
+    list_lost(runner, runner->sent);
+    list_lost(runner, runner->waiting);
+    if (runner->open)
+        list_lost(runner, runner->open);
+    runner->sent = runner->waiting = runner->open = NULL;
+    runner->sent_tail = &runner->sent;
+    runner->waiting_tail = &runner->waiting;
+    runner->sent_count = 0;
+    while (runner->committing) {
+        struct work *work = runner->committing;
+        runner->committing = work->next;
+        work_lost(runner, work);
+    }
+    while ((node = map_any(&runner->flights))) {
+        struct flight *flight = CONTAINER_OF(node, struct flight, node);
+        if (!runner->closing)
+            runner->invoke.drop(runner->invoke.arg, flight->id);
+        flight_free(runner, flight);
+    }
+    runner->ready = NULL;
+    runner->ready_tail = &runner->ready;
+    while ((node = map_any(&runner->slots))) {
+        struct slot *slot = CONTAINER_OF(node, struct slot, node);
+        slot->busy = false;
+        while (slot->head)
+            work_lost(runner, work_pop(slot));
+        slot_free(runner, slot);
+    }
+    /* Answers to what was just dropped mean nothing any more. */
+    while (runner->inputs) {
+        struct input *input = runner->inputs;
+        runner->inputs = input->next;
+        input_free(input);
+    }
+    runner->inputs_tail = &runner->inputs;
+}
+
+void runner_free(struct runner *runner)
+{
+    if (!runner)
+        return;
+    runner->closing = true;
+    runner_lost(runner);
+    map_free(&runner->slots);
+    map_free(&runner->flights);
+    heap_free(&runner->due);
+    arena_free(&runner->leaving_arena);
+    free(runner);
+}
+
+/* --- deciding ------------------------------------------------------------------------------- */
+
+static void slot_due_set(struct runner *runner, struct slot *slot)
+{
+    struct wall due = slot->run && !runner->draining ? run_due(slot->run) : WALL_NONE;
+    if (wall_is_set(due))
+        heap_set(&runner->due, &slot->due, due.us);
+    else
+        heap_remove(&runner->due, &slot->due);
+}
+
+/* Images of ended and parked runs are not kept: a verb loads them again. */
+static void slot_settle(struct runner *runner, struct slot *slot)
+{
+    bool keep = slot->run && !run_state_is_terminal(slot->run->now.state) &&
+                slot->run->now.state != RUN_PARKED;
+    if (slot->head || slot->busy || slot->flights) {
+        slot_ready(runner, slot);
+        return;
+    }
+    if (keep)
+        slot_due_set(runner, slot);
+    else if (!slot->loading)
+        slot_free(runner, slot);
+}
+
+static uint32_t durable_count(const struct run_decision *decision)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < decision->records_count; i++)
+        count += decision->records[i].kind != RECORD_BEGUN;
+    return count;
+}
+
+static struct box *box_new(void)
+{
+    return xcalloc(1, sizeof(struct box));
+}
+
+static void box_add(struct box *box, struct work *work)
+{
+    if (box->works_count == box->works_size) {
+        box->works_size = box->works_size ? box->works_size * 2 : 16;
+        box->works = xrealloc(box->works, box->works_size * sizeof(struct work *));
+    }
+    box->works[box->works_count++] = work;
+    box->records += work->durable;
+}
+
+/* Fixes the bytes. */
+static void box_seal(struct runner *runner, struct box *box)
+{
+    struct unit_run *runs = arena_array(&box->arena, struct unit_run, box->works_count);
+    for (uint32_t i = 0; i < box->works_count; i++) {
+        const struct work *work = box->works[i];
+        runs[i] = (struct unit_run){
+            .run_id = work->slot->id,
+            .shard = work->slot->shard,
+            .plan = work->slot->run ? work->slot->run->plan : work->plan,
+            .records = work->decision.records,
+            .records_count = work->decision.records_count,
+            .is_start = work->event.kind == EVENT_START,
+        };
+    }
+    box->unit.runs = runs;
+    box->unit.runs_count = box->works_count;
+    box->unit.records_count = box->records;
+    box->unit.encoded = runner->store.encode(runner->store.arg, &box->unit);
+}
+
+static void work_commit_action(struct runner *runner, struct work *work)
+{
+    struct box *box = box_new();
+    box_add(box, work);
+    box_seal(runner, box);
+    void *encoded = box->unit.encoded; /* taken by the store */
+    box->unit.encoded = NULL;
+    box_free(runner, box);
+    work->next = runner->committing;
+    runner->committing = work;
+    runner->store.commit(runner->store.arg, work->invocation_id, encoded);
+}
+
+/* Makes the work one that only settles its inbox row. */
+static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox)
+{
+    struct run_record *record = arena_new(&work->arena, struct run_record);
+    record->kind = RECORD_INBOX;
+    record->inbox = *inbox;
+    run_record_copy(record, &work->arena);
+    work->event.kind = EVENT_NONE;
+    work->decision = (struct run_decision){.records = record, .records_count = 1};
+    work->durable = 1;
+}
+
+static void start_settle_taken(struct work *work, const struct unit_taken *taken)
+{
+    const struct record_start *start = &work->event.start;
+    bool same = sha256_eq(&taken->input_hash, &start->input_hash) &&
+                str_eq_z(taken->workflow, work->plan->workflow) &&
+                str_eq(taken->tenant, start->tenant);
+    struct record_inbox inbox = {
+        .id = work->event.verb.inbox_id,
+        .outcome = same ? STR("done") : STR("conflict"),
+        .answer = same ? STR("the run existed already")
+                       : STR("the run id was used with another input or workflow"),
+    };
+    work_becomes_settlement(work, &inbox);
+}
+
+void runner_settle(struct runner *runner, struct str run_id, const struct record_inbox *inbox)
+{
+    struct slot *slot = slot_find(runner, run_id);
+    if (!slot)
+        slot = slot_new(runner, run_id);
+    struct work *work = work_new(slot, EVENT_NONE);
+    work_becomes_settlement(work, inbox);
+    work_queue(runner, work);
+}
+
+/* A start whose id is here already: the image knows what the database would say. */
+static bool start_is_taken(struct work *work)
+{
+    const struct run *run = work->slot->run;
+    if (work->event.kind != EVENT_START || !run)
+        return false;
+    struct unit_taken taken = {.run_id = run->id,
+                               .input_hash = run->start.input_hash,
+                               .workflow = str_z(run->plan->workflow),
+                               .tenant = run->start.tenant};
+    struct runner_answer answer = {.taken = &taken, .state = run->now.state};
+    answer_send(work, &answer);
+    if (work->event.verb.inbox_id.ptr)
+        start_settle_taken(work, &taken);
+    return true;
+}
+
+static void work_write(struct runner *runner, struct work *work)
+{
+    work->slot->busy = true;
+    if (!runner->open)
+        runner->open = box_new();
+    box_add(runner->open, work);
+}
+
+static void work_decide(struct runner *runner, struct work *work)
+{
+    struct slot *slot = work->slot;
+    if (start_is_taken(work) && work->event.kind == EVENT_START) {
+        work_free(work);
+        slot_settle(runner, slot);
+        return;
+    }
+    if (work->event.kind == EVENT_NONE) {
+        work_write(runner, work);
+        return;
+    }
+    if (work->event.kind == EVENT_START) {
+        slot->run = run_new(work->plan, slot->id);
+        work->event.start.created_at = runner->now;
+        if (work->plan->deadline_us)
+            work->event.start.deadline_at = wall_add(runner->now, work->plan->deadline_us);
+    }
+    work->event.now = runner->now;
+    work->event.env = runner->config.env;
+    work->event.hold = runner->draining;
+    run_decide(slot->run, &work->event, &work->arena, &work->decision);
+    work->durable = durable_count(&work->decision);
+    heap_remove(&runner->due, &slot->due);
+    slot->busy = true;
+    if (work->decision.commit_action) {
+        work_commit_action(runner, work);
+        return;
+    }
+    if (!work->durable) {
+        work_finish(runner, work);
+        return;
+    }
+    work_write(runner, work);
+}
+
+static void ready_decide(struct runner *runner)
+{
+    while (runner->ready && (!runner->open || runner->open->works_count < UNIT_RUNS_MAX)) {
+        struct slot *slot = runner->ready;
+        runner->ready = slot->ready_next;
+        if (!runner->ready)
+            runner->ready_tail = &runner->ready;
+        slot->ready = false;
+        if (slot_can_work(slot))
+            work_decide(runner, work_pop(slot));
+    }
+}
+
+static void due_queue(struct runner *runner)
+{
+    for (struct heap_node *top; (top = heap_top(&runner->due)) && top->key <= runner->now.us;) {
+        struct slot *slot = CONTAINER_OF(top, struct slot, due);
+        heap_remove(&runner->due, top);
+        work_queue(runner, work_new(slot, EVENT_DUE));
+    }
+}
+
+/* --- law 2: sending ------------------------------------------------------------------------- */
+
+static void box_append(struct box *box, struct box ***tail)
+{
+    box->next = NULL;
+    **tail = box;
+    *tail = &box->next;
+}
+
+static struct box *box_pop(struct box **list, struct box ***tail)
+{
+    struct box *box = *list;
+    *list = box->next;
+    if (!*list)
+        *tail = list;
+    box->next = NULL;
+    return box;
+}
+
+static bool shard_is_quiet(const struct runner *runner, uint16_t shard)
+{
+    for (size_t i = 0; i < runner->slots.size; i++)
+        for (struct map_node *node = runner->slots.buckets[i]; node; node = node->chain) {
+            const struct slot *slot = CONTAINER_OF(node, struct slot, node);
+            if (slot->shard == shard &&
+                (slot->busy || slot->flights || slot->head || slot->loading))
+                return false;
+        }
+    return true;
+}
+
+static void shard_drop(struct runner *runner, uint16_t shard)
+{
+    for (size_t i = 0; i < runner->slots.size; i++)
+        for (struct map_node *node = runner->slots.buckets[i], *next; node; node = next) {
+            struct slot *slot = CONTAINER_OF(node, struct slot, node);
+            next = node->chain;
+            if (slot->shard == shard)
+                slot_free(runner, slot);
+        }
+}
+
+/* Quiet shards that are to leave go with this unit. */
+static void shards_release(struct runner *runner, struct box *box)
+{
+    for (uint16_t shard = 0; runner->shards_leaving && shard < RUN_SHARDS; shard++) {
+        uint64_t bit = UINT64_C(1) << shard;
+        if (!(runner->shards_leaving & bit) || (runner->shards_loading & bit) ||
+            !shard_is_quiet(runner, shard))
+            continue;
+        shard_drop(runner, shard);
+        runner->shards &= ~bit;
+        runner->shards_leaving &= ~bit;
+        runner->shards_releasing |= bit;
+        box->unit.release_shards |= bit;
+    }
+    if (box->unit.release_shards)
+        box->unit.release_to = arena_str(&box->arena, runner->leaving_to);
+}
+
+void runner_release(struct runner *runner, uint64_t shards, struct str to_lane)
+{
+    runner->shards_leaving |= shards & runner->shards;
+    arena_reset(&runner->leaving_arena);
+    runner->leaving_to = arena_str(&runner->leaving_arena, to_lane);
+}
+
+static struct box *box_next(struct runner *runner)
+{
+    if (runner->waiting)
+        return box_pop(&runner->waiting, &runner->waiting_tail);
+    struct box *open = runner->open;
+    bool worth = open && (!runner->sent_count || open->records >= UNIT_RECORDS_WORTH);
+    if (runner->shards_leaving && !runner->sent_count) {
+        struct box *box = open ? open : box_new();
+        shards_release(runner, box);
+        if (open || box->unit.release_shards) {
+            runner->open = box;
+            open = box;
+            worth = true;
+        } else {
+            box_free(runner, box);
+        }
+    }
+    if (!worth)
+        return NULL;
+    runner->open = NULL;
+    return open;
+}
+
+static void box_send(struct runner *runner, struct box *box)
+{
+    runner->store.send(runner->store.arg, box->unit.encoded, runner->epoch, box->seq);
+}
+
+static void lane_pump(struct runner *runner)
+{
+    if (!runner->owned || !runner->store_is_up || runner->repairing)
+        return;
+    while (runner->sent_count < UNITS_IN_FLIGHT_MAX) {
+        struct box *box = box_next(runner);
+        if (!box)
+            break;
+        if (!box->unit.encoded)
+            box_seal(runner, box);
+        box->seq = ++runner->seq;
+        box_append(box, &runner->sent_tail);
+        runner->sent_count++;
+        box_send(runner, box);
+    }
+}
+
+/* --- law 4: answers ------------------------------------------------------------------------- */
+
+static void lane_resend(struct runner *runner)
+{
+    runner->store_is_up = true;
+    for (struct box *box = runner->sent; box; box = box->next)
+        box_send(runner, box);
+}
+
+/* The last of a failed series was answered: its numbers are free. */
+static void lane_repaired(struct runner *runner)
+{
+    if (!runner->repairing || runner->sent)
+        return;
+    runner->repairing = false;
+    runner->seq = runner->decided_seq;
+}
+
+static bool payload_drop(struct work *work)
+{
+    bool dropped = false;
+    for (uint32_t i = 0; i < work->decision.records_count; i++) {
+        struct run_record *record = &work->decision.records[i];
+        if (record->kind != RECORD_CLAIM && record->kind != RECORD_EFFECT)
+            continue;
+        if (!record->effect.state.output.ptr)
+            continue;
+        record->effect.state.output = STR_NONE;
+        record->effect.state.output_invalid = true;
+        run_apply(work->slot->run, record);
+        dropped = true;
+    }
+    return dropped;
+}
+
+/* The run stops with what the database said; nothing of the refused decision stays. */
+static void work_quarantine(struct runner *runner, struct work *work, const struct err *why)
+{
+    struct run *run = work->slot->run;
+    struct run_record *records = arena_array(&work->arena, struct run_record, 2);
+    struct json *error = json_object_new(&work->arena, 5);
+    json_object_add_z(error, "step", &json_null);
+    json_object_add_z(error, "code", json_string_z(&work->arena, "quarantine"));
+    json_object_add_z(error, "status", &json_null);
+    json_object_add_z(error, "message",
+                      json_string(&work->arena, str_is_utf8(str_z(why->text))
+                                                    ? arena_str(&work->arena, str_z(why->text))
+                                                    : STR("PostgreSQL refused a record")));
+    json_object_add_z(error, "body", &json_null);
+    records[0] = (struct run_record){.kind = RECORD_RUN, .run = run->now};
+    records[0].run.state = RUN_PARKED;
+    records[0].run.reason = PARK_QUARANTINE;
+    records[0].run.output = STR_NONE;
+    records[0].run.residue = STR_NONE;
+    records[0].run.ended_at = WALL_NONE;
+    records[0].run.error = json_text(error, &work->arena);
+    records[1] = (struct run_record){.kind = RECORD_EVENT,
+                                     .event = {.seq = run->events + 1,
+                                               .at = runner->now,
+                                               .what = STR("parked"),
+                                               .step = STR(""),
+                                               .detail = STR("quarantine"),
+                                               .actor = STR("")}};
+    work->decision.records = records;
+    work->decision.records_count = 2;
+    work->decision.commands_count = 0;
+    work->durable = 2;
+    run_apply(run, &records[0]);
+    run_apply(run, &records[1]);
+}
+
+static void box_requeue(struct runner *runner, struct work *const *works, uint32_t count)
+{
+    struct box *box = box_new();
+    for (uint32_t i = 0; i < count; i++)
+        box_add(box, works[i]);
+    box_append(box, &runner->waiting_tail);
+}
+
+/* A start that the database cannot store is refused; anything else is repaired step by step. */
+static void work_rejected(struct runner *runner, struct work *work, const struct err *why)
+{
+    struct slot *slot = work->slot;
+    if (work->event.kind == EVENT_START || work->event.kind == EVENT_NONE) {
+        struct runner_answer answer = {.err = *why};
+        answer.err.code = ERR_INVALID;
+        answer_send(work, &answer);
+        work_free(work);
+        run_free(slot->run);
+        slot->run = NULL;
+        slot->busy = false;
+        slot_settle(runner, slot);
+        return;
+    }
+    if (work->repair == REPAIR_NONE && payload_drop(work)) {
+        work->repair = REPAIR_NO_PAYLOAD;
+    } else if (work->repair != REPAIR_QUARANTINE) {
+        work->repair = REPAIR_QUARANTINE;
+        work_quarantine(runner, work, why);
+    } else {
+        log_error("run \"" STR_FMT "\" cannot even be parked: %s", STR_ARG(slot->id), why->text);
+        answer_error(work, ERR_INTERNAL, why->text);
+        work_free(work);
+        return; /* the slot stays busy: nothing more is tried before a reload */
+    }
+    box_requeue(runner, &work, 1);
+}
+
+static void box_rejected(struct runner *runner, struct box *box, const struct err *why)
+{
+    log_warn("PostgreSQL refused a unit of %u runs: %s", box->works_count, why->text);
+    if (box->unit.release_shards) { /* try the hand-over again with a later unit */
+        runner->shards_releasing &= ~box->unit.release_shards;
+        runner->shards |= box->unit.release_shards;
+        runner->shards_leaving |= box->unit.release_shards;
+    }
+    if (box->works_count == 1) {
+        work_rejected(runner, box->works[0], why);
+    } else if (box->works_count) {
+        uint32_t half = box->works_count / 2;
+        box_requeue(runner, box->works, half);
+        box_requeue(runner, box->works + half, box->works_count - half);
+    }
+    box_free(runner, box);
+}
+
+static const struct unit_taken *taken_find(const struct unit_answer *answer, struct str run_id)
+{
+    for (uint32_t i = 0; i < answer->taken_count; i++)
+        if (str_eq(answer->taken[i].run_id, run_id))
+            return &answer->taken[i];
+    return NULL;
+}
+
+/* The id belongs to another run: our image of it never was. */
+static void work_taken(struct runner *runner, struct work *work, const struct unit_taken *taken)
+{
+    struct slot *slot = work->slot;
+    struct runner_answer answer = {.taken = taken};
+    answer_send(work, &answer);
+    run_free(slot->run);
+    slot->run = NULL;
+    slot->busy = false;
+    if (work->event.verb.inbox_id.ptr) {
+        start_settle_taken(work, taken);
+        work_queue_first(runner, work);
+    } else {
+        work_free(work);
+    }
+    if (slot->head && slot->head->event.kind != EVENT_START &&
+        slot->head->event.kind != EVENT_NONE) {
+        slot->loading = true;
+        runner->store.load_run(runner->store.arg, slot->id);
+        return;
+    }
+    slot_settle(runner, slot);
+}
+
+static void box_applied(struct runner *runner, struct box *box, const struct unit_answer *answer)
+{
+    runner->decided_seq = box->seq;
+    runner->shards_releasing &= ~box->unit.release_shards;
+    runner->stats.units++;
+    runner->stats.records += box->records;
+    for (uint32_t i = 0; i < box->works_count; i++) {
+        struct work *work = box->works[i];
+        const struct unit_taken *taken = NULL;
+        if (work->event.kind == EVENT_START)
+            taken = taken_find(answer, work->slot->id);
+        if (taken)
+            work_taken(runner, work, taken);
+        else
+            work_finish(runner, work);
+    }
+    box_free(runner, box);
+}
+
+static void unit_answered(struct runner *runner, const struct unit_answer *answer)
+{
+    if (!runner->sent)
+        return; /* the answer to something dropped */
+    if (answer->verdict == UNIT_UNDECIDED)
+        return; /* stays, to be resent when the store is back */
+    ASSERT(answer->verdict != UNIT_NONE);
+    if (answer->verdict == UNIT_CONFLICT) {
+        log_error("unit %llu was written before with other bytes: a bug",
+                  (unsigned long long)runner->sent->seq);
+        ASSERT(answer->verdict != UNIT_CONFLICT);
+    }
+    if (answer->verdict == UNIT_FENCED || (answer->verdict == UNIT_GAP && !runner->repairing)) {
+        log_warn(answer->verdict == UNIT_FENCED
+                     ? "fenced: another daemon has taken this one's shards"
+                     : "the database is older than what it acknowledged: loading everything again");
+        runner_lost(runner);
+        return;
+    }
+    struct box *box = box_pop(&runner->sent, &runner->sent_tail);
+    runner->sent_count--;
+    if (answer->verdict == UNIT_REJECTED) {
+        runner->repairing = true;
+        box_rejected(runner, box, &answer->err);
+    } else if (answer->verdict == UNIT_GAP) {
+        box_append(box, &runner->waiting_tail);
+    } else {
+        box_applied(runner, box, answer);
+    }
+    lane_repaired(runner);
+}
+
+/* --- law 3: commands after the acknowledgement ----------------------------------------------- */
+
+static void command_invoke(struct runner *runner, struct slot *slot,
+                           const struct run_command *command)
+{
+    struct flight *flight = xcalloc(1, sizeof(*flight));
+    flight->id = runner->next_invocation++;
+    flight->slot = slot;
+    flight->ref = command->ref;
+    flight->item = xmalloc(command->ref.item.len + 1);
+    memcpy(flight->item, command->ref.item.ptr, command->ref.item.len);
+    flight->ref.item.ptr = flight->item;
+    flight->attempt = command->attempt;
+    map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
+    slot->flights++;
+    runner->stats.commands++;
+    struct invocation invocation = {
+        .id = flight->id,
+        .plan = slot->run->plan,
+        .request = &command->rendered.request,
+        .run_id = slot->id,
+        .step = command->rendered.instance,
+        .key = command->rendered.key_sent,
+        .compensates = command->rendered.compensates,
+        .direction = command->ref.direction,
+        .attempt = command->attempt,
+        .timeout_us = command->timeout_us,
+        .deadline_at = command->deadline_at,
+        .fresh_connection = command->rendered.request.action->effect == EFFECT_IRREVERSIBLE,
+    };
+    runner->invoke.start(runner->invoke.arg, &invocation);
+}
+
+static void work_finish(struct runner *runner, struct work *work)
+{
+    struct slot *slot = work->slot;
+    struct runner_answer answer = {.err = work->decision.answer};
+    if (work->event.kind == EVENT_NONE) {
+        work_free(work);
+        slot->busy = false;
+        slot_settle(runner, slot);
+        return;
+    }
+    answer.state = slot->run->now.state;
+    for (uint32_t i = 0; i < work->decision.commands_count; i++) {
+        const struct run_command *command = &work->decision.commands[i];
+        if (command->kind == COMMAND_INVOKE)
+            command_invoke(runner, slot, command);
+        else if (command->kind == COMMAND_ROLLBACK)
+            runner->invoke.drop(runner->invoke.arg, work->invocation_id);
+    }
+    runner->stats.started += work->event.kind == EVENT_START;
+    answer_send(work, &answer);
+    if (work->durable)
+        runner->watch.changed(runner->watch.arg, slot->run);
+    bool quarantined = work->repair == REPAIR_QUARANTINE;
+    work_free(work);
+    slot->busy = false;
+    if (quarantined) { /* the image holds what the database refused */
+        run_free(slot->run);
+        slot->run = NULL;
+        slot->loading = slot->head != NULL;
+        if (slot->loading)
+            runner->store.load_run(runner->store.arg, slot->id);
+    }
+    slot_settle(runner, slot);
+}
+
+static struct flight *flight_find(const struct runner *runner, uint64_t id)
+{
+    struct map_node *node = map_first(&runner->flights, rand_mix(id));
+    for (; node; node = map_next(node)) {
+        struct flight *flight = CONTAINER_OF(node, struct flight, node);
+        if (flight->id == id)
+            return flight;
+    }
+    return NULL;
+}
+
+static void reply_queue(struct runner *runner, struct input *input)
+{
+    struct flight *flight = flight_find(runner, input->id);
+    if (!flight)
+        return; /* dropped with its run */
+    struct slot *slot = flight->slot;
+    struct work *work = work_new(slot, EVENT_REPLY);
+    struct reply *reply = arena_new(&work->arena, struct reply);
+    reply_copy(&input->reply, &work->arena, reply);
+    work->invocation_id = input->id;
+    work->event.reply.ref = flight->ref;
+    work->event.reply.ref.item = arena_str(&work->arena, flight->ref.item);
+    work->event.reply.attempt = flight->attempt;
+    work->event.reply.reply = reply;
+    runner->stats.replies++;
+    flight_free(runner, flight);
+    work_queue(runner, work);
+}
+
+/* The action and its record committed together, or neither did and the image, which is ahead of
+ * the database, is loaded again. */
+static void commit_answered(struct runner *runner, struct input *input)
+{
+    struct work **at = &runner->committing;
+    while (*at && (*at)->invocation_id != input->id)
+        at = &(*at)->next;
+    struct work *work = *at;
+    if (!work)
+        return;
+    *at = work->next;
+    work->next = NULL;
+    if (input->answer.verdict == UNIT_APPLIED || input->answer.verdict == UNIT_ALREADY) {
+        work_finish(runner, work);
+        return;
+    }
+    struct slot *slot = work->slot;
+    work_free(work);
+    run_free(slot->run);
+    slot->run = NULL;
+    slot->busy = false;
+    slot->loading = true;
+    runner->store.load_run(runner->store.arg, slot->id);
+}
+
+/* --- the turn -------------------------------------------------------------------------------- */
+
+static void input_drain(struct runner *runner)
+{
+    while (runner->inputs) {
+        struct input *input = runner->inputs;
+        runner->inputs = input->next;
+        if (!runner->inputs)
+            runner->inputs_tail = &runner->inputs;
+        switch (input->kind) {
+        case INPUT_UNIT: unit_answered(runner, &input->answer); break;
+        case INPUT_COMMIT: commit_answered(runner, input); break;
+        case INPUT_REPLY: reply_queue(runner, input); break;
+        case INPUT_LOADED: run_loaded(runner, input); break;
+        case INPUT_LOAD_DONE: runner->shards_loading &= ~input->id; break;
+        case INPUT_LOAD_RUN_DONE: load_run_done(runner, input->run_id); break;
+        case INPUT_DOWN: runner->store_is_up = false; break;
+        case INPUT_UP: lane_resend(runner); break;
+        }
+        input_free(input);
+    }
+}
+
+void runner_turn(struct runner *runner, struct wall now)
+{
+    runner->now = now;
+    do {
+        input_drain(runner);
+        if (!runner->draining)
+            due_queue(runner);
+        ready_decide(runner);
+        lane_pump(runner);
+    } while (runner->inputs || (runner->ready && !runner->open));
+}
+
+bool runner_has_work(const struct runner *runner)
+{
+    bool room = !runner->open || runner->open->works_count < UNIT_RUNS_MAX;
+    return runner->inputs || (runner->ready && room && runner->owned && runner->store_is_up);
+}
+
+struct wall runner_due(const struct runner *runner)
+{
+    struct heap_node *top = heap_top(&runner->due);
+    return top ? (struct wall){top->key} : WALL_NONE;
+}
+
+bool runner_is_idle(const struct runner *runner)
+{
+    return !runner->flights.count && !runner->sent && !runner->waiting && !runner->open &&
+           !runner->inputs && !runner->ready && !runner->committing;
+}
+
+void runner_drain(struct runner *runner)
+{
+    runner->draining = true;
+}
+
+struct runner_stats runner_stats(const struct runner *runner)
+{
+    struct runner_stats stats = runner->stats;
+    stats.resident = (uint32_t)runner->slots.count;
+    stats.in_flight = (uint32_t)runner->flights.count;
+    stats.units_in_flight = runner->sent_count;
+    stats.shards = runner->owned ? runner->shards & ~runner->shards_loading : 0;
+    return stats;
+}

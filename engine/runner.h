@@ -1,0 +1,109 @@
+/*
+ * runner.h: carries decisions out: one event of a run at a time, records before commands.
+ *
+ * The runner holds the images of the open runs of the shards that this daemon owns, feeds them
+ * events, writes what they decide through the daemon's write lane in batches, and does what they
+ * command once it is durable. It makes no library calls: the simulator links this very object.
+ * Its laws stand in architecture order in runner.c.
+ *
+ * Nothing here calls back before the call that asked for it has returned: input is queued and
+ * drained by runner_turn, which the owner calls once per loop turn.
+ */
+#ifndef ENGINE_RUNNER_H
+#define ENGINE_RUNNER_H
+
+#include "engine/decide.h"
+#include "engine/port.h"
+
+struct runner;
+
+struct runner_config {
+    uint32_t resident_max;  /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env; /* borrowed for the runner's life; NULL: none */
+};
+
+struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
+                          const struct port_invoke *invoke, const struct port_watch *watch);
+/* Calls no one back; what was not acknowledged is lost, as in a crash. */
+void runner_free(struct runner *runner);
+
+/* What a submit or verb came to. Borrowed until the callback returns. */
+struct runner_answer {
+    struct err err;                 /* code 0: done */
+    const struct unit_taken *taken; /* start: the id was used before; NULL: started now */
+    enum run_state state;           /* of the run, if it is known */
+};
+
+struct runner_start {
+    const struct plan *plan;
+    struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
+    struct str input;
+    struct sha256 input_hash;
+};
+
+/* Both copy what they need. The callback comes from a later runner_turn; it is not called if
+ * these return an error (ERR_UNAVAILABLE: this daemon does not own the shard, or is full). */
+MUST_USE int runner_start(struct runner *runner, const struct runner_start *start,
+                          void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
+                          struct err *err);
+struct runner_verb {
+    enum run_event_kind kind; /* EVENT_CANCEL and later */
+    struct str run_id, step, reason, actor, inbox_id, output;
+    bool applied, force;
+};
+MUST_USE int runner_verb(struct runner *runner, const struct runner_verb *verb,
+                         void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
+                         struct err *err);
+
+/* Settles an inbox row that came to nothing, or to a run that existed before. Copies. */
+void runner_settle(struct runner *runner, struct str run_id, const struct record_inbox *inbox);
+
+/* --- from the invokers --- */
+void runner_reply(struct runner *runner, uint64_t invocation_id, const struct reply *reply);
+
+/* --- from the store --- */
+/* The daemon's lane is ours under this epoch, its last applied unit was `seq`, it carries
+ * `shards` (bit per shard). Loads them; their runs recover. */
+void runner_own(struct runner *runner, uint64_t epoch, uint64_t seq, uint64_t shards);
+/* Shards that came later: handed over by another daemon. */
+void runner_own_more(struct runner *runner, uint64_t shards);
+/* The lease is lost or may be: all images are dropped, no effect starts, callers are told
+ * ERR_UNAVAILABLE. */
+void runner_lost(struct runner *runner);
+/* The connection went away or came back: undecided units are resent byte for byte. */
+void runner_store_down(struct runner *runner);
+void runner_store_up(struct runner *runner);
+/* The answer to the oldest unit sent and not answered. Copied. */
+void runner_unit_answer(struct runner *runner, const struct unit_answer *answer);
+void runner_commit_answer(struct runner *runner, uint64_t invocation_id,
+                          const struct unit_answer *answer);
+/* One run as records; copied. The plan is referenced. */
+void runner_loaded(struct runner *runner, const struct plan *plan, struct str run_id,
+                   const struct run_record *records, uint32_t count);
+void runner_load_done(struct runner *runner, uint64_t shards);
+void runner_load_run_done(struct runner *runner, struct str run_id);
+
+/* Hands shards over to another lane as soon as none of their runs has anything undecided or in
+ * flight. */
+void runner_release(struct runner *runner, uint64_t shards, struct str to_lane);
+
+/* --- the loop --- */
+void runner_turn(struct runner *runner, struct wall now);
+/* True if a turn would do something now. */
+bool runner_has_work(const struct runner *runner);
+/* When the next turn is due by time alone; WALL_NONE: never. */
+struct wall runner_due(const struct runner *runner);
+
+struct runner_stats {
+    uint32_t resident, in_flight, units_in_flight, queued;
+    uint64_t shards;         /* owned and loaded */
+    uint64_t units, records; /* acknowledged so far */
+    uint64_t started, replies, commands;
+};
+struct runner_stats runner_stats(const struct runner *runner);
+/* True when nothing is undecided, queued or in flight: a drained daemon may leave. */
+bool runner_is_idle(const struct runner *runner);
+/* No new claims are carried out: starts and verbs are refused, due times wait. For a drain. */
+void runner_drain(struct runner *runner);
+
+#endif

@@ -1,0 +1,584 @@
+/*
+ * sagad.c: the daemon's main: options, the private PostgreSQL of --dev, migrations, signals.
+ */
+#include "engine/base/buf.h"
+#include "engine/config.h"
+#include "engine/daemon.h"
+#include "engine/limits.h"
+#include "engine/loop.h"
+#include "engine/migrate.h"
+#include "engine/pgdev.h"
+#include "engine/version.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_DATABASE = 8 };
+
+static const char usage_text[] =
+    "usage: sagad --dev [DIR] [--ephemeral]     everything for one developer\n"
+    "       sagad [-c sagad.yaml] [options]     production\n"
+    "       sagad migrate [--print | --check] [--database URI]\n"
+    "\n"
+    "--dev starts a private PostgreSQL in DIR/.saga (reachable by Unix socket only), migrates it,\n"
+    "applies every *.yaml of DIR as workflows (sagad.yaml is read as config), applies them again\n"
+    "when they change, and listens on DIR/.saga/sagad.sock.\n"
+    "\n"
+    "  --database URI       libpq connection string; PG* variables and service= are honoured\n"
+    "  --action-database URI  the same as role saga_action, for SQL actions (default: off)\n"
+    "  --socket PATH        control socket (default: $SAGA_SOCKET, $XDG_RUNTIME_DIR/sagad.sock,\n"
+    "                       /run/sagad/sagad.sock)\n"
+    "  --name NAME          of this daemon; two with one name do not run together (default: host)\n"
+    "  --drain DURATION     how long SIGTERM waits for attempts in flight (default: 30s)\n"
+    "  --log-format FORMAT  human, logfmt or json\n"
+    "  --log-level LEVEL    debug, info, warning or error\n"
+    "  --ephemeral          with --dev: data in a temporary folder that is removed at the end\n"
+    "  --help, --version\n"
+    "\n"
+    "SIGTERM and SIGINT drain: no new sends, attempts in flight are awaited, leases are released; "
+    "a\n"
+    "second one ends at once, which is safe. Exit codes: 0 drained, 1 error, 2 usage or config,\n"
+    "8 database unreachable.\n";
+
+struct options {
+    const char *config_path, *database, *action_database, *socket, *name, *dev_dir;
+    bool dev, ephemeral, print, check, migrate;
+    int64_t drain_us; /* 0: not given */
+    enum log_format log_format;
+    enum log_level log_level;
+    bool has_log_format;
+};
+
+struct watched { /* a workflow file of --dev */
+    char *path;
+    struct timespec changed;
+    off_t size;
+    bool seen;
+};
+
+struct process {
+    struct options options;
+    struct config config;
+    struct loop *loop;
+    struct daemon *daemon;
+    struct pgdev *pgdev;
+    char *socket, *lock_file, *name, *ephemeral_dir;
+    char *state_dir; /* DIR/.saga */
+    struct loop_signal *terminate, *interrupt;
+    struct loop_timer *files_timer;
+    struct watched *files;
+    unsigned files_count, files_pending, signals;
+    bool announced, applied_once;
+    int exit_code;
+};
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+NORETURN static void usage_exit(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+NORETURN static void usage_exit(const char *fmt, ...)
+{
+    va_list args;
+    fputs("sagad: ", stderr);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputs("\nsee sagad --help\n", stderr);
+    exit(EXIT_USAGE);
+}
+
+static enum log_level log_level_of(const char *text)
+{
+    static const char *const names[] = {"debug", "info", "warning", "error"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(text, names[i]) == 0)
+            return (enum log_level)i;
+    usage_exit("--log-level: \"%s\" is none of debug, info, warning, error", text);
+}
+
+enum {
+    OPT_DEV = 256,
+    OPT_EPHEMERAL,
+    OPT_DATABASE,
+    OPT_ACTION_DATABASE,
+    OPT_SOCKET,
+    OPT_NAME,
+    OPT_DRAIN,
+    OPT_LOG_FORMAT,
+    OPT_LOG_LEVEL,
+    OPT_PRINT,
+    OPT_CHECK,
+    OPT_VERSION
+};
+
+static const struct option long_options[] = {
+    {"dev", no_argument, NULL, OPT_DEV},
+    {"ephemeral", no_argument, NULL, OPT_EPHEMERAL},
+    {"config", required_argument, NULL, 'c'},
+    {"database", required_argument, NULL, OPT_DATABASE},
+    {"action-database", required_argument, NULL, OPT_ACTION_DATABASE},
+    {"socket", required_argument, NULL, OPT_SOCKET},
+    {"name", required_argument, NULL, OPT_NAME},
+    {"drain", required_argument, NULL, OPT_DRAIN},
+    {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
+    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
+    {"print", no_argument, NULL, OPT_PRINT},
+    {"check", no_argument, NULL, OPT_CHECK},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static void option_take(struct options *options, int option, const char *value)
+{
+    switch (option) {
+    case 'c': options->config_path = value; break;
+    case OPT_DEV: options->dev = true; break;
+    case OPT_EPHEMERAL: options->ephemeral = true; break;
+    case OPT_DATABASE: options->database = value; break;
+    case OPT_ACTION_DATABASE: options->action_database = value; break;
+    case OPT_SOCKET: options->socket = value; break;
+    case OPT_NAME: options->name = value; break;
+    case OPT_DRAIN:
+        if (!duration_parse(str_z(value), &options->drain_us))
+            usage_exit("--drain: \"%s\" is not a duration like 30s", value);
+        break;
+    case OPT_LOG_FORMAT:
+        options->has_log_format = true;
+        if (!config_log_format(str_z(value), &options->log_format))
+            usage_exit("--log-format: \"%s\" is none of human, logfmt, json", value);
+        break;
+    case OPT_LOG_LEVEL: options->log_level = log_level_of(value); break;
+    case OPT_PRINT: options->print = true; break;
+    case OPT_CHECK: options->check = true; break;
+    case 'h': fputs(usage_text, stdout); exit(EXIT_OK);
+    case OPT_VERSION: puts("sagad " SAGA_VERSION); exit(EXIT_OK);
+    default: fputs("see sagad --help\n", stderr); exit(EXIT_USAGE);
+    }
+}
+
+static void options_read(int argc, char **argv, struct options *options)
+{
+    int option;
+    *options = (struct options){.log_level = LOG_INFO};
+    if (argc > 1 && strcmp(argv[1], "migrate") == 0) {
+        options->migrate = true;
+        argc--;
+        argv++;
+    }
+    while ((option = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1)
+        option_take(options, option, optarg);
+    if (options->dev && optind < argc)
+        options->dev_dir = argv[optind++];
+    if (optind < argc)
+        usage_exit("unexpected argument \"%s\"", argv[optind]);
+    if (options->dev && !options->dev_dir)
+        options->dev_dir = ".";
+    if (options->ephemeral && !options->dev)
+        usage_exit("--ephemeral goes with --dev");
+    if (options->dev && (options->config_path || options->database))
+        usage_exit("--dev brings its own database and reads DIR/sagad.yaml");
+    if ((options->print || options->check) && !options->migrate)
+        usage_exit("--print and --check go with migrate");
+}
+
+/* --- migrate -----------------------------------------------------------------------------------
+ */
+
+static int exit_code_of(const struct err *err)
+{
+    return err->code == ERR_UNAVAILABLE ? EXIT_DATABASE : EXIT_ERROR;
+}
+
+static int say_error(const struct err *err)
+{
+    fprintf(stderr, "sagad: %s\n", err->text);
+    return exit_code_of(err);
+}
+
+static int migrate_main(const struct options *options)
+{
+    struct migrate_report report;
+    struct err err;
+    if (options->print) {
+        struct buf text = {0};
+        migrate_print(&text);
+        fwrite(text.data, 1, text.len, stdout);
+        buf_free(&text);
+        return EXIT_OK;
+    }
+    if (options->check) {
+        if (migrate_check(options->database, &report, &err) != 0)
+            return say_error(&err);
+        printf("database \"%s\": schema version %d, this binary brings %d: %s\n", report.database,
+               report.schema_version, report.binary_version,
+               report.up_to_date ? "up to date" : "run sagad migrate");
+        return report.up_to_date ? EXIT_OK : EXIT_ERROR;
+    }
+    if (migrate_run(options->database, &report, &err) != 0)
+        return say_error(&err);
+    printf("database \"%s\": %s, schema version %d\n", report.database,
+           report.up_to_date ? "was up to date" : "migrated", report.binary_version);
+    return EXIT_OK;
+}
+
+/* --- config ------------------------------------------------------------------------------------
+ */
+
+static int config_read(struct process *process, const char *path, bool must_exist)
+{
+    struct arena scratch = {0};
+    struct diags diags;
+    struct str source;
+    struct err err;
+    int code = EXIT_OK;
+    config_init(&process->config);
+    int read = config_file_read(path, &scratch, &source, &err);
+    if (read == ERR_NOT_FOUND && !must_exist) {
+        arena_free(&scratch);
+        return EXIT_OK;
+    }
+    if (read) {
+        fprintf(stderr, "sagad: %s\n", err.text);
+        arena_free(&scratch);
+        return EXIT_USAGE;
+    }
+    diags_init(&diags, path, source);
+    if (!config_parse(source, &process->config, &diags)) {
+        struct buf text = {0};
+        diags_sort(&diags);
+        diags_print(&diags, isatty(STDERR_FILENO), &text);
+        fwrite(text.data, 1, text.len, stderr);
+        buf_free(&text);
+        code = EXIT_USAGE;
+    }
+    diags_free(&diags);
+    arena_free(&scratch);
+    return code;
+}
+
+static char *joined(const char *dir, const char *name)
+{
+    struct buf path = {0};
+    buf_printf(&path, "%s/%s", dir, name);
+    return path.data;
+}
+
+static char *default_socket(void)
+{
+    const char *given = getenv("SAGA_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (given && *given)
+        return xstrdup(given);
+    return runtime && *runtime ? joined(runtime, "sagad.sock") : xstrdup("/run/sagad/sagad.sock");
+}
+
+static char *default_name(void)
+{
+    char host[64] = "sagad";
+    gethostname(host, sizeof(host) - 1);
+    return xstrdup(host);
+}
+
+/* --- files of --dev ------------------------------------------------------------------------------
+ */
+
+static bool is_workflow_file(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 5 && name[0] != '.' && strcmp(name + len - 5, ".yaml") == 0 &&
+           strcmp(name, "sagad.yaml") != 0;
+}
+
+static struct watched *file_find(struct process *process, const char *path)
+{
+    for (unsigned i = 0; i < process->files_count; i++)
+        if (strcmp(process->files[i].path, path) == 0)
+            return &process->files[i];
+    process->files = xrealloc(process->files, (process->files_count + 1) * sizeof(struct watched));
+    struct watched *file = &process->files[process->files_count++];
+    *file = (struct watched){.path = xstrdup(path)};
+    return file;
+}
+
+static void announce(struct process *process)
+{
+    if (process->announced || process->files_pending || !process->applied_once)
+        return;
+    process->announced = true;
+    printf("sagad is ready\n"
+           "  socket    %s\n"
+           "  database  %s\n"
+           "  next      sagactl --socket %s workflows\n",
+           process->socket, pgdev_psql_line(process->pgdev), process->socket);
+    fflush(stdout);
+}
+
+static void file_applied(void *arg, const char *path, const struct err *err, struct str status)
+{
+    struct process *process = arg;
+    process->files_pending--;
+    if (err->code)
+        log_error("%s: %s", path, err->text);
+    else if (!str_eq(status, STR("unchanged")) || !process->announced)
+        log_info("%s: " STR_FMT, path, STR_ARG(status));
+    announce(process);
+}
+
+static void file_look(struct process *process, const char *path)
+{
+    struct stat info;
+    struct err err;
+    struct buf report = {0};
+    struct watched *file = file_find(process, path);
+    if (stat(path, &info) != 0 ||
+        (file->seen && info.st_size == file->size && info.st_mtim.tv_sec == file->changed.tv_sec &&
+         info.st_mtim.tv_nsec == file->changed.tv_nsec))
+        return;
+    file->seen = true;
+    file->size = info.st_size;
+    file->changed = info.st_mtim;
+    process->files_pending++;
+    if (daemon_apply(process->daemon, path, &report, file_applied, process, &err) != 0) {
+        process->files_pending--;
+        log_error("%s", err.text);
+    }
+    if (report.len)
+        fwrite(report.data, 1, report.len, stderr);
+    buf_free(&report);
+}
+
+static void files_look(void *arg)
+{
+    struct process *process = arg;
+    DIR *dir = opendir(process->options.dev_dir);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!is_workflow_file(entry->d_name))
+            continue;
+        char *path = joined(process->options.dev_dir, entry->d_name);
+        file_look(process, path);
+        free(path);
+    }
+    if (dir)
+        closedir(dir);
+    process->applied_once = true;
+    announce(process);
+    loop_timer_set(process->files_timer, 500 * MS_US);
+}
+
+/* --- running -------------------------------------------------------------------------------------
+ */
+
+static void on_ready(void *arg)
+{
+    struct process *process = arg;
+    if (process->options.dev) {
+        process->files_timer = loop_timer_new(process->loop, files_look, process);
+        files_look(process);
+    } else {
+        log_info("ready: control socket \"%s\"", process->socket);
+    }
+}
+
+static void on_drained(void *arg)
+{
+    struct process *process = arg;
+    log_info("drained");
+    loop_stop(process->loop);
+}
+
+static void on_failed(void *arg, const struct err *err)
+{
+    struct process *process = arg;
+    process->exit_code = say_error(err);
+    loop_stop(process->loop);
+}
+
+static void on_signal(void *arg, int number)
+{
+    struct process *process = arg;
+    if (process->signals++) {
+        log_warn("second %s: ending at once", strsignal(number));
+        _exit(EXIT_ERROR);
+    }
+    log_info("%s: draining", strsignal(number));
+    loop_timer_free(process->files_timer);
+    process->files_timer = NULL;
+    daemon_drain(process->daemon);
+}
+
+/* DIR/.saga belongs to whoever owns DIR, so that the person can remove it. */
+static int state_dir_make(struct process *process, struct err *err)
+{
+    struct stat info;
+    const char *dir = process->options.dev_dir;
+    if (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode))
+        return err_set(err, ERR_NOT_FOUND, "there is no folder \"%s\"", dir);
+    process->state_dir = joined(dir, ".saga");
+    if (mkdir(process->state_dir, 0755) == 0) {
+        if (geteuid() == 0 && chown(process->state_dir, info.st_uid, info.st_gid) != 0)
+            return err_set(err, ERR_IO, "could not give \"%s\" to its owner: %s",
+                           process->state_dir, strerror(errno));
+        char *ignore = joined(process->state_dir, ".gitignore");
+        int fd = open(ignore, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (fd >= 0) {
+            ssize_t written = write(fd, "*\n", 2);
+            (void)written; /* only a courtesy */
+            close(fd);
+        }
+        free(ignore);
+    } else if (errno != EEXIST) {
+        return err_set(err, ERR_IO, "could not make \"%s\": %s", process->state_dir,
+                       strerror(errno));
+    }
+    return 0;
+}
+
+static int dev_prepare(struct process *process)
+{
+    struct err err;
+    struct migrate_report report;
+    char *config_path = joined(process->options.dev_dir, "sagad.yaml");
+    int code = config_read(process, config_path, false);
+    free(config_path);
+    if (code)
+        return code;
+    if (state_dir_make(process, &err) != 0)
+        return say_error(&err);
+    struct pgdev_options options = {.dir = process->options.dev_dir,
+                                    .is_ephemeral = process->options.ephemeral};
+    if (process->options.ephemeral) {
+        char template[] = "/tmp/saga-ephemeral-XXXXXX";
+        if (!mkdtemp(template)) {
+            err_set(&err, ERR_IO, "could not make a temporary folder: %s", strerror(errno));
+            return say_error(&err);
+        }
+        process->ephemeral_dir = xstrdup(template);
+        options.dir = process->ephemeral_dir;
+    }
+    log_info("starting the private PostgreSQL in %s/.saga/pg", options.dir);
+    if (pgdev_start(&options, &process->pgdev, &err) != 0)
+        return say_error(&err);
+    if (migrate_run(pgdev_uri_admin(process->pgdev), &report, &err) != 0)
+        return say_error(&err);
+    process->socket = process->options.socket ? xstrdup(process->options.socket)
+                                              : joined(process->state_dir, "sagad.sock");
+    process->lock_file = joined(process->state_dir, "sagad.lock");
+    process->name = xstrdup(process->options.name ? process->options.name : "dev");
+    return EXIT_OK;
+}
+
+static int production_prepare(struct process *process)
+{
+    const struct options *options = &process->options;
+    struct migrate_report report;
+    struct err err;
+    config_init(&process->config);
+    int code = options->config_path ? config_read(process, options->config_path, true) : EXIT_OK;
+    if (code)
+        return code;
+    const struct config *config = &process->config;
+    if (!process->options.database)
+        process->options.database = config->database;
+    /* A database that is away for a moment is waited for; a wrong schema is not. */
+    if (migrate_check(process->options.database, &report, &err) != 0)
+        return say_error(&err);
+    if (!report.up_to_date || report.min_version > report.binary_version) {
+        err_set(&err, ERR_CONFLICT,
+                "the database \"%s\" has schema version %d, this sagad needs %d: run sagad migrate",
+                report.database, report.schema_version, report.binary_version);
+        return say_error(&err);
+    }
+    process->socket = options->socket  ? xstrdup(options->socket)
+                      : config->socket ? xstrdup(config->socket)
+                                       : default_socket();
+    process->name = options->name  ? xstrdup(options->name)
+                    : config->name ? xstrdup(config->name)
+                                   : default_name();
+    struct buf lock = {0};
+    buf_printf(&lock, "%s.lock", process->socket);
+    process->lock_file = lock.data;
+    return EXIT_OK;
+}
+
+static int daemon_main(struct process *process)
+{
+    struct err err;
+    struct options *options = &process->options;
+    if (options->drain_us)
+        process->config.drain_us = options->drain_us;
+    log_setup(options->log_level, options->has_log_format          ? options->log_format
+                                  : process->config.has_log_format ? process->config.log_format
+                                                                   : LOG_HUMAN);
+    if (loop_open(&process->loop, &err) != 0)
+        return say_error(&err);
+    struct daemon_options daemon = {
+        .loop = process->loop,
+        .config = &process->config,
+        .database = process->pgdev ? pgdev_uri_engine(process->pgdev) : options->database,
+        .action_database =
+            process->pgdev ? pgdev_uri_action(process->pgdev) : options->action_database,
+        .name = process->name,
+        .socket = process->socket,
+        .lock_file = process->lock_file,
+        .arg = process,
+        .ready = on_ready,
+        .drained = on_drained,
+        .failed = on_failed,
+    };
+    if (daemon_open(&daemon, &process->daemon, &err) != 0)
+        return say_error(&err);
+    process->terminate = loop_signal_new(process->loop, SIGTERM, on_signal, process);
+    process->interrupt = loop_signal_new(process->loop, SIGINT, on_signal, process);
+    loop_run(process->loop);
+    return process->exit_code;
+}
+
+static void process_free(struct process *process, int code)
+{
+    struct err err;
+    loop_timer_free(process->files_timer);
+    loop_signal_free(process->terminate);
+    loop_signal_free(process->interrupt);
+    daemon_close(process->daemon);
+    loop_close(process->loop);
+    if (process->pgdev && code == EXIT_OK && pgdev_stop(process->pgdev, &err) != 0)
+        log_warn("%s", err.text);
+    pgdev_free(process->pgdev);
+    if (process->ephemeral_dir) {
+        struct buf command = {0}; /* the name came from mkdtemp */
+        buf_printf(&command, "rm -rf '%s'", process->ephemeral_dir);
+        if (system(command.data) != 0)
+            log_warn("could not remove %s", process->ephemeral_dir);
+        buf_free(&command);
+    }
+    for (unsigned i = 0; i < process->files_count; i++)
+        free(process->files[i].path);
+    free(process->files);
+    free(process->socket);
+    free(process->lock_file);
+    free(process->name);
+    free(process->ephemeral_dir);
+    free(process->state_dir);
+    config_free(&process->config);
+}
+
+int main(int argc, char **argv)
+{
+    struct process process = {0};
+    options_read(argc, argv, &process.options);
+    if (process.options.migrate)
+        return migrate_main(&process.options);
+    int code = process.options.dev ? dev_prepare(&process) : production_prepare(&process);
+    if (code == EXIT_OK)
+        code = daemon_main(&process);
+    process_free(&process, code);
+    return code;
+}

@@ -1,0 +1,160 @@
+/*
+ * store_pg_impl.h: what the files of the store share. Included by store_pg*.c only.
+ */
+#ifndef ENGINE_STORE_PG_IMPL_H
+#define ENGINE_STORE_PG_IMPL_H
+
+#include "engine/base/map.h"
+#include "engine/store_pg.h"
+#include "engine/store_pg_codec.h"
+
+#define STORE_MAGIC 0x73746f72u
+
+/* Statements of the write connection. */
+enum write_statement {
+    WRITE_TYPES,
+    WRITE_APPLY,
+    WRITE_ACQUIRE,
+    WRITE_RENEW,
+    WRITE_RELEASE,
+    WRITE_CLAIM,
+    WRITE_KICK,
+    WRITE_STATEMENTS
+};
+/* Statements of the watch connection. */
+enum watch_statement {
+    WATCH_LOAD,
+    WATCH_LOAD_RUN,
+    WATCH_LANES,
+    WATCH_TAKE_OVER,
+    WATCH_KICK,
+    WATCH_POLL,
+    WATCH_SOURCES,
+    WATCH_STATEMENTS
+};
+extern const char *const store_write_sql[WRITE_STATEMENTS];
+extern const char *const store_watch_sql[WATCH_STATEMENTS];
+
+enum lease_state {
+    LEASE_OFF,       /* not asked for, or waits for a connection */
+    LEASE_ACQUIRING, /* the statement is under way */
+    LEASE_BUSY,      /* somebody seems to hold it: observing */
+    LEASE_HELD,
+    LEASE_RELEASING,
+};
+
+/* A daemon as seen in saga.lane, kept between looks: how long has it stood still? */
+struct seen_daemon {
+    char name[80];
+    char *lanes, *epochs, *beats; /* array literals, for the compare and set */
+    uint64_t shards;
+    bool clean, present;
+    int64_t ttl_us;
+    struct mono since;
+};
+
+/* A load in progress: shards page by page, or one run. */
+struct load {
+    struct load *next;
+    struct store_pg *store;
+    uint64_t shards; /* 0: one run */
+    char *run_id;    /* the run, or the last one of the page before */
+    int16_t after_shard;
+    uint32_t limit;
+    bool sources_asked; /* for the plans that this page needs */
+};
+
+/* An answer that somebody waits for. */
+struct question {
+    struct question *next;
+    struct store_pg *store;
+    store_answered *done;
+    void *arg;
+    bool conflict_text; /* the text "conflict" is ERR_CONFLICT */
+};
+
+/* An inbox row that was accepted and is not settled yet. */
+struct inbox_row {
+    struct map_node node;
+    char *id;
+};
+
+struct store_pg {
+    unsigned magic;
+    struct loop *loop;
+    struct store_pg_events events;
+    char *uri, *daemon, *lock_file;
+    char application[3][96]; /* write, watch, read */
+    unsigned action_lanes;
+    bool polls_inbox;
+    struct pgconn *write, *watch, *read;
+    uint32_t types[LIST_COUNT];
+
+    /* units */
+    bool ready;           /* the write connection is up and set up */
+    bool doubt;           /* an answer was undecided: so are all that follow on this session */
+    unsigned flights;     /* units sent and not answered */
+    unsigned answers_due; /* sends while it was down, to be answered undecided */
+    struct loop_call answers_call;
+    unsigned release_no; /* moves whenever a hand-over is sent or answered */
+
+    /* leases */
+    enum lease_state lease;
+    bool lease_wanted, crashed;
+    int lock_fd;
+    char nonce[33], nonces[3][33]; /* ours; those that prove that the last holder is dead */
+    int64_t ttl_us;
+    struct mono deadline, beat_at, looked_at, tried_at;
+    struct loop_timer *lease_timer;
+    bool renewing, looking, taking_over;
+    struct store_lane *lanes; /* [0] = write lane, then the action lanes */
+    unsigned lanes_count;
+    uint64_t shards;
+    struct seen_daemon *seen;
+    unsigned seen_count;
+    void (*released)(void *arg);
+    void *released_arg;
+
+    /* loads and definitions */
+    struct load *loads, **loads_last;
+    bool loading;         /* a page or its definitions are under way */
+    unsigned loads_stale; /* answers under way that nobody waits for */
+    int64_t workflows_no;
+
+    /* inbox */
+    struct loop_timer *poll_timer;
+    int64_t poll_us;
+    bool polling;
+    struct map inbox;
+};
+
+/* store_pg.c */
+void store_problem(struct store_pg *store, const struct err *err, bool is_final);
+struct str store_field(const PGresult *rows, int row, int column); /* absent: null */
+/* The lane is not ours any more: everybody is told, and it is acquired anew. */
+void store_lost(struct store_pg *store);
+
+/* store_pg_lease.c */
+int lease_open(struct store_pg *store, struct err *err);
+void lease_close(struct store_pg *store);
+void lease_ready(struct store_pg *store);  /* the write connection came up */
+void lease_broken(struct store_pg *store); /* it went away */
+void lease_beat(struct store_pg *store, struct mono sent_at);
+void lease_tick(void *arg);
+
+/* store_pg_load.c */
+void load_start(void *arg, uint64_t shards);
+void load_run_start(void *arg, struct str run_id);
+void load_pump(struct store_pg *store);
+void load_clear(struct store_pg *store);
+/* The current definitions (count 0), or these. */
+void sources_ask(struct store_pg *store, const struct sha256 *hashes, unsigned count,
+                 pgconn_done *done, void *arg);
+void sources_deliver(struct store_pg *store, const PGresult *rows);
+
+/* store_pg_inbox.c */
+void inbox_poll(void *arg);
+void inbox_settled(struct store_pg *store, const struct pgunit *unit);
+void inbox_forget(struct store_pg *store);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * store_pg_inbox.c: the inbox, definitions that change, and questions.
+ */
+#include "engine/store_pg_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define POLL_MIN_US (50 * MS_US)
+#define POLL_MAX_US (200 * MS_US)
+#define POLL_ROWS 200 /* new rows at most in one poll */
+
+/* --- polling --- */
+
+static struct inbox_row *row_find(struct store_pg *store, struct str id)
+{
+    for (struct map_node *node = map_first(&store->inbox, str_hash(id)); node;
+         node = map_next(node)) {
+        struct inbox_row *row = CONTAINER_OF(node, struct inbox_row, node);
+        if (str_eq_z(id, row->id))
+            return row;
+    }
+    return NULL;
+}
+
+static void row_remember(struct store_pg *store, struct str id)
+{
+    struct inbox_row *row = xcalloc(1, sizeof(*row));
+    row->id = xmalloc(id.len + 1);
+    memcpy(row->id, id.ptr, id.len);
+    row->id[id.len] = '\0';
+    map_insert(&store->inbox, &row->node, str_hash(id));
+}
+
+static void row_forget(struct store_pg *store, struct inbox_row *row)
+{
+    map_remove(&store->inbox, &row->node);
+    free(row->id);
+    free(row);
+}
+
+void inbox_settled(struct store_pg *store, const struct pgunit *unit)
+{
+    for (uint32_t i = 0; i < unit->inbox_count; i++) {
+        struct inbox_row *row = row_find(store, str_z(unit->inbox_ids[i]));
+        if (row)
+            row_forget(store, row);
+    }
+}
+
+void inbox_forget(struct store_pg *store)
+{
+    struct map_node *node;
+    while ((node = map_any(&store->inbox)))
+        row_forget(store, CONTAINER_OF(node, struct inbox_row, node));
+}
+
+static void sources_came(void *arg, const struct pgconn_result *result)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    if (result->lost)
+        return;
+    if (result->err.code)
+        store_problem(store, &result->err, false);
+    else
+        sources_deliver(store, result->rows);
+}
+
+/* False: the row stays and is offered again. */
+static bool row_offer(struct store_pg *store, const PGresult *rows, int i)
+{
+    struct store_inbox row = {
+        .shard = (uint16_t)pg_int(store_field(rows, i, 1)),
+        .id = store_field(rows, i, 2),
+        .kind = store_field(rows, i, 3),
+        .run_id = store_field(rows, i, 4),
+        .body = store_field(rows, i, 6),
+        .actor = store_field(rows, i, 7),
+        .at = pg_timestamp(store_field(rows, i, 8)),
+    };
+    struct str hash = store_field(rows, i, 5);
+    if (row_find(store, row.id) || !(store->shards >> row.shard & 1))
+        return false;
+    if (hash.len == sizeof(struct sha256)) {
+        struct sha256 wanted;
+        memcpy(wanted.bytes, hash.ptr, hash.len);
+        row.plan = store->events.plan(store->events.arg, &wanted);
+        if (!row.plan) { /* not known yet: the row comes again with the next poll */
+            sources_ask(store, &wanted, 1, sources_came, store);
+            return false;
+        }
+    }
+    if (!store->events.inbox || !store->events.inbox(store->events.arg, &row))
+        return false;
+    row_remember(store, row.id);
+    return true;
+}
+
+static void polled(void *arg, const struct pgconn_result *result)
+{
+    struct store_pg *store;
+    unsigned taken = 0;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    store->polling = false;
+    if (result->lost)
+        return;
+    if (result->err.code) {
+        store_problem(store, &result->err, false);
+        store->poll_us = SECOND_US;
+        loop_timer_set(store->poll_timer, store->poll_us);
+        return;
+    }
+    int64_t workflows_no = pg_int(store_field(result->rows, 0, 0));
+    if (workflows_no != store->workflows_no) {
+        store->workflows_no = workflows_no;
+        sources_ask(store, NULL, 0, sources_came, store);
+    }
+    for (int i = 0; i < PQntuples(result->rows) && store->lease == LEASE_HELD; i++)
+        if (store_field(result->rows, i, 2).ptr)
+            taken += row_offer(store, result->rows, i);
+    store->poll_us =
+        taken ? POLL_MIN_US : MIN(MAX(store->poll_us, POLL_MIN_US) * 5 / 4, POLL_MAX_US);
+    loop_timer_set(store->poll_timer, store->poll_us);
+}
+
+void inbox_poll(void *arg)
+{
+    struct store_pg *store;
+    struct pgconn_params params = {0};
+    char limit[16];
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    if (!pgconn_is_up(store->watch) || store->polling)
+        return;
+    bool wanted = store->polls_inbox && store->lease == LEASE_HELD;
+    snprintf(limit, sizeof(limit), "%zu", wanted ? store->inbox.count + POLL_ROWS : 0);
+    pgconn_param_int8(&params, wanted ? (int64_t)store->shards : 0);
+    pgconn_param_z(&params, limit);
+    store->polling = true;
+    pgconn_exec(store->watch, WATCH_POLL, &params, 0, polled, store);
+}
+
+/* --- questions --- */
+
+static void question_answer(struct question *question, const struct store_answer *answer)
+{
+    if (question->done)
+        question->done(question->arg, answer);
+    free(question);
+}
+
+static void question_came(void *arg, const struct pgconn_result *result)
+{
+    struct question *question = arg;
+    struct store_answer answer = {.err = result->err};
+    if (!answer.err.code && PQntuples(result->rows) && PQnfields(result->rows))
+        answer.text = store_field(result->rows, 0, 0);
+    if (question->conflict_text && str_eq_z(answer.text, "conflict"))
+        err_set(&answer.err, ERR_CONFLICT, "this version label stands for another content already");
+    question_answer(question, &answer);
+}
+
+struct unanswerable {
+    struct loop_call call;
+    struct question *question;
+};
+
+static void no_connection(void *arg)
+{
+    struct unanswerable *late = arg;
+    struct store_answer answer = {0};
+    err_set(&answer.err, ERR_UNAVAILABLE, "no connection to the database");
+    question_answer(late->question, &answer);
+    free(late);
+}
+
+static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
+                struct question *question)
+{
+    question->store = store;
+    if (pgconn_is_up(store->read)) {
+        pgconn_query(store->read, sql, params, PGCONN_TEXT, question_came, question);
+        return;
+    }
+    struct unanswerable *late = xcalloc(1, sizeof(*late));
+    late->question = question;
+    loop_defer(store->loop, &late->call, no_connection, late);
+}
+
+static struct question *question_new(store_answered *done, void *arg)
+{
+    struct question *question = xcalloc(1, sizeof(*question));
+    question->done = done;
+    question->arg = arg;
+    return question;
+}
+
+void store_pg_query(struct store_pg *store, const char *sql, const char *const *params,
+                    unsigned count, store_answered *done, void *arg)
+{
+    struct pgconn_params list = {0};
+    for (unsigned i = 0; i < count; i++)
+        pgconn_param_z(&list, params[i]);
+    ask(store, sql, &list, question_new(done, arg));
+}
+
+static void step_describe(const struct plan *plan, const struct plan_step *step, struct buf *out)
+{
+    const struct plan_action *action = &step->action;
+    buf_add_z(out, "{\"id\": ");
+    json_write_string(str_z(step->id), out);
+    buf_printf(out, ", \"effect\": \"%s\", \"kind\": \"%s\", \"service\": ",
+               effect_tier_name(action->effect), action_kind_name(action->kind));
+    if (action->service == PLAN_SERVICE_NONE)
+        buf_add_z(out, "null");
+    else
+        json_write_string(str_z(plan->services[action->service].name), out);
+    buf_add_z(out, ", \"compensate\": ");
+    if (step->compensate_none)
+        json_write_string(str_z(step->compensate_none), out);
+    else
+        buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
+    buf_printf(out, ", \"pivot\": %s, \"on_failure\": \"%s\", \"needs\": [",
+               step->pivot ? "true" : "false", on_failure_name(step->on_failure));
+    for (uint16_t i = 0; i < step->needs_count; i++) {
+        buf_add_z(out, i ? ", " : "");
+        json_write_string(str_z(plan->steps[step->needs[i]].id), out);
+    }
+    buf_add_z(out, "]}");
+}
+
+void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
+                    const char *actor, store_answered *done, void *arg)
+{
+    struct pgconn_params params = {0};
+    struct buf steps = {0};
+    for (uint16_t i = 0; i < plan->steps_count; i++) {
+        buf_add_z(&steps, i ? ",\n " : "[");
+        step_describe(plan, &plan->steps[i], &steps);
+    }
+    buf_add_char(&steps, ']');
+    struct question *question = question_new(done, arg);
+    question->conflict_text = true;
+    pgconn_param_binary(&params, (struct str){(const char *)plan->hash.bytes, 32});
+    pgconn_param_text(&params, str_z(plan->workflow));
+    pgconn_param_text(&params, str_z(plan->version));
+    pgconn_param_z(&params, plan->version_is_label ? "true" : "false");
+    pgconn_param_text(&params, str_z(plan->description));
+    pgconn_param_text(&params, plan->source);
+    pgconn_param_text(&params, buf_str(&steps));
+    /* SQL must know that there is a template, also when it cannot render it. */
+    pgconn_param_text(&params,
+                      run_id_parts.ptr || !plan->run_id ? run_id_parts : STR("\"complex\""));
+    pgconn_param_text(&params, str_z(actor));
+    ask(store, "select saga.workflow_apply_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)", &params,
+        question);
+    buf_free(&steps);
+}
+
+void store_pg_inbox_put(struct store_pg *store, struct str id, struct str kind, struct str run_id,
+                        const struct sha256 *workflow, struct str body, struct str actor,
+                        store_answered *done, void *arg)
+{
+    struct pgconn_params params = {0};
+    pgconn_param_text(&params, id);
+    pgconn_param_text(&params, kind);
+    pgconn_param_text(&params, run_id);
+    pgconn_param_binary(&params,
+                        workflow ? (struct str){(const char *)workflow->bytes, 32} : STR_NONE);
+    pgconn_param_text(&params, body);
+    pgconn_param_text(&params, actor);
+    ask(store, "select saga.inbox_put_v1($1, $2, $3, $4, $5, $6)", &params,
+        question_new(done, arg));
+}

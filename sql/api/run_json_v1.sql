@@ -1,0 +1,36 @@
+-- One run with its steps, as `sagactl show -o json` prints it. Payloads are put in as they were
+-- stored: digits, order of members and white space stay. Null if there is no such run.
+create or replace function saga.run_json_v1(p_run_id text)
+returns json
+language sql stable security definer
+set search_path = pg_catalog, saga, pg_temp
+as $$
+    select json_build_object(
+        'run_id', r.run_id, 'workflow', r.workflow, 'version', r.version, 'tenant', r.tenant,
+        'state', r.state, 'paused', r.paused, 'cause', r.cause, 'park_reason', r.park_reason,
+        'waiting_for', r.waiting_for, 'input', r.input, 'output', r.output, 'error', r.error,
+        'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
+        'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
+        'steps', coalesce((
+            select json_agg(json_build_object(
+                       'id', s.step_id, 'effect', s.effect, 'state', s.state,
+                       'compensation_state', s.compensation_state, 'attempts', s.attempts,
+                       'compensation_attempts', s.compensation_attempts, 'key', s.key,
+                       'compensation_key', s.compensation_key, 'output', s.output,
+                       'error', s.error, 'compensation_error', s.compensation_error,
+                       'started_at', saga.time_text(s.started_at),
+                       'ended_at', saga.time_text(s.ended_at),
+                       'compensation_started_at', saga.time_text(s.compensation_started_at),
+                       'compensation_ended_at', saga.time_text(s.compensation_ended_at),
+                       'next_at', saga.time_text(s.next_at))
+                   order by s.position,
+                            case when s.item ~ '^[0-9]{1,9}$' then s.item::integer end, s.item)
+              from saga.steps s where s.run_id = p_run_id), '[]'),
+        'residue', coalesce(r.residue, '[]'),
+        'next_verbs', d.next_verbs)
+      from saga.runs r
+      left join saga.dead_letters d on d.run_id = r.run_id
+     where r.run_id = p_run_id;
+$$;
+comment on function saga.run_json_v1(text) is
+    'One run with its steps, as JSON. [engine, operator, reader]';

@@ -1,0 +1,27 @@
+# Puts the SQL files into the binary: build/sql/bundle.c holds each file as one string, in the
+# order in which they are run. Nothing but awk is needed.
+
+SQL_MIGRATIONS := $(sort $(wildcard sql/migrations/*.sql))
+# Functions that views call, then the views in the order of their dependencies, then the rest.
+SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql)
+SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v1 waiting_v1 runs steps attempts \
+                    timeline why_waiting dead_letters unknown_outcomes keys requests workflows \
+                    daemons stats help)
+SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
+                  $(filter-out $(SQL_FIRST),$(sort $(wildcard sql/api/*.sql)))
+
+$(if $(filter-out $(SQL_VIEWS),$(wildcard sql/views/*.sql)),\
+     $(error not in SQL_VIEWS of sql/sql.mk: $(filter-out $(SQL_VIEWS),$(wildcard sql/views/*.sql))))
+
+$(BUILD)/sql/bundle.c: sql/bundle.awk sql/sql.mk sql/roles.sql sql/grants.sql $(SQL_MIGRATIONS) $(SQL_API)
+	$(call say,AWK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)awk -f sql/bundle.awk roles sql/roles.sql migrations $(SQL_MIGRATIONS) \
+	    api $(SQL_API) grants sql/grants.sql >$@.tmp && mv $@.tmp $@
+
+$(BUILD)/sql/bundle.o: $(BUILD)/sql/bundle.c sql/bundle.h
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -c $< -o $@
+
+# The daemon's archive holds it; the recipe of the archive takes every prerequisite.
+$(call lib,7): $(BUILD)/sql/bundle.o

@@ -1,0 +1,65 @@
+create or replace view saga.dead_letters as
+select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
+       p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
+       coalesce(r.residue, '[]') as residue,
+       case r.park_reason
+            when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
+            when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
+            when 'pivot_passed' then array['retry', 'skip', 'abandon']
+            when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
+            when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
+            when 'crash_loop' then array['retry', 'compensate', 'abandon']
+            when 'quarantine' then array['retry', 'abandon'] end as next_verbs,
+       r.created_at,
+       (select pg_catalog.json_agg(pg_catalog.json_build_object(
+                   'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
+                   'direction', e.direction, 'state', e.state,
+                   'key', saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation),
+                   'attempts', e.attempts, 'maybe_applied', e.maybe_applied,
+                   'request_hash', pg_catalog.encode(e.request_hash, 'hex'),
+                   'key_valid_until', saga.time_text(e.key_valid_until),
+                   'output', e.output, 'error', e.error)
+                   order by e.claim_no, e.direction, e.generation)
+          from saga.effect e
+         where e.shard = r.shard and e.run_id = r.run_id) as effects,
+       (select pg_catalog.json_agg(pg_catalog.json_build_object(
+                   'step', a.step_id || case when a.item = '' then '' else '.' || a.item end,
+                   'direction', a.direction, 'number', a.number, 'outcome', a.outcome,
+                   'status', a.status, 'sent_at', saga.time_text(a.sent_at),
+                   'ended_at', saga.time_text(a.ended_at), 'daemon', a.daemon, 'error', a.error)
+                   order by coalesce(a.sent_at, a.ended_at), a.number)
+          from saga.attempt a
+         where a.shard = r.shard and a.run_id = r.run_id) as attempts
+  from saga.shard s
+  join saga.run r on r.shard = s.shard
+  join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
+  left join saga.workflow w on w.hash = k.workflow_hash
+  left join lateral (
+      select v.at, nullif(v.step, '') as step
+        from saga.event v
+       where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
+       order by v.seq desc
+       limit 1) p on true
+ where r.ended_at is null and r.state = 'parked';
+comment on view saga.dead_letters is
+    'Parked runs: what each did, where it stopped, and what may be done about it.';
+comment on column saga.dead_letters.run_id is 'the run';
+comment on column saga.dead_letters.workflow is 'name of its workflow';
+comment on column saga.dead_letters.version is 'version of the definition under which it runs';
+comment on column saga.dead_letters.tenant is 'whom it belongs to; null: nobody in particular';
+comment on column saga.dead_letters.reason is
+    'outcome_unknown, compensation_failed, pivot_passed, key_conflict, step_failed, crash_loop, '
+    'quarantine';
+comment on column saga.dead_letters.parked_at is 'when it was parked';
+comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
+comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';
+comment on column saga.dead_letters.cause is 'why it had turned back before; null: it had not';
+comment on column saga.dead_letters.error is 'the first failure of the run';
+comment on column saga.dead_letters.input is 'the input of the run';
+comment on column saga.dead_letters.residue is 'what is applied or unknown and not undone';
+comment on column saga.dead_letters.next_verbs is
+    'safe ways out, best first: sagactl VERB RUN ... or select saga.VERB(run_id, ..., reason)';
+comment on column saga.dead_letters.created_at is 'when the run was submitted';
+comment on column saga.dead_letters.effects is
+    'every action and compensation with its key, state, hash and answer: the checkpoint';
+comment on column saga.dead_letters.attempts is 'attempts that did not go right';

@@ -1,0 +1,24 @@
+create or replace view saga.help as
+select h.topic, h.try_this
+  from (values
+      (1, 'what is going on?', 'select * from saga.stats'),
+      (2, 'the newest runs', 'select run_id, workflow, state, waiting_for, age from saga.runs '
+                             'order by created_at desc limit 20'),
+      (3, 'one run', 'select step_id, state, compensation_state, attempts, error from saga.steps '
+                     'where run_id = ''...'' order by position'),
+      (4, 'its history', 'select at, step_id, what, detail from saga.timeline '
+                         'where run_id = ''...'' order by seq'),
+      (5, 'why is it not finished?', 'select * from saga.why_waiting where run_id = ''...'''),
+      (6, 'what needs a person?', 'select run_id, reason, step_id, error, next_verbs '
+                                  'from saga.dead_letters'),
+      (7, 'decide', 'select saga.retry(''RUN'', ''reason''), or settle, skip, compensate, abandon, '
+                    'cancel, pause, resume; \df saga.* lists them'),
+      (8, 'what became of that?', 'select * from saga.requests order by at desc limit 20'),
+      (9, 'start a run with your own rows', 'begin; insert into orders ...; '
+          'select saga.start(''order'', ''{"order_id": 1}''); commit'),
+      (10, 'who does the work?', 'select * from saga.daemons'),
+      (11, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+ order by h.no;
+comment on view saga.help is 'Where to start.';
+comment on column saga.help.topic is 'the question';
+comment on column saga.help.try_this is 'what answers it';

@@ -1,0 +1,58 @@
+-- Made of what the rows of a run tell: nothing is written twice for it.
+create or replace view saga.timeline as
+select t.at, t.run_id, t.step_id, t.what, t.detail,
+       (pg_catalog.row_number() over (partition by t.run_id order by t.at, t.rank, t.tie))::integer
+           as seq
+  from (
+    select r.created_at as at, r.run_id, null::text as step_id, 'submitted' as what,
+           'by ' || r.actor as detail, 0 as rank, 0 as tie
+      from saga.shard s join saga.run r on r.shard = s.shard
+    union all
+    select e.claimed_at, e.run_id,
+           e.step_id || case when e.item = '' then '' else '.' || e.item end,
+           case when e.direction = 'compensate' then 'compensating'
+                when e.attempts = 0 then 'started' else 'claimed' end,
+           saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation), 5, e.claim_no
+      from saga.shard s join saga.effect e on e.shard = s.shard
+     where e.claimed_at is not null and e.claim_no > 0
+    union all
+    select coalesce(a.ended_at, a.sent_at), a.run_id,
+           a.step_id || case when a.item = '' then '' else '.' || a.item end,
+           case when a.direction = 'compensate' then 'compensation ' else '' end ||
+           'attempt ' || coalesce(a.outcome::text, 'ended'),
+           pg_catalog.concat_ws(' ', 'attempt ' || a.number || ':',
+                                coalesce(nullif(a.status, 0)::text, a.error ->> 'status'),
+                                a.error ->> 'code', a.error ->> 'message'),
+           1, a.number
+      from saga.shard s join saga.attempt a on a.shard = s.shard
+    union all
+    select e.ended_at, e.run_id,
+           e.step_id || case when e.item = '' then '' else '.' || e.item end,
+           case when e.direction = 'execute' then e.state::text
+                when e.state = 'applied' then 'compensated'
+                else 'compensation ' || e.state end,
+           nullif(pg_catalog.concat_ws(' ', case when e.by_hand then 'by hand' end,
+                                       case when e.attempts > 1
+                                            then 'after ' || e.attempts || ' attempts' end,
+                                       e.error ->> 'status', e.error ->> 'code',
+                                       e.error ->> 'message'), ''),
+           2, e.claim_no
+      from saga.shard s join saga.effect e on e.shard = s.shard
+     where e.ended_at is not null
+    union all
+    select v.at, v.run_id, nullif(v.step, ''), v.what,
+           nullif(pg_catalog.concat_ws(' ', nullif(v.detail, ''),
+                                       'by ' || nullif(v.actor, '')), ''), 3, v.seq
+      from saga.shard s join saga.event v on v.shard = s.shard
+    union all
+    select r.ended_at, r.run_id, null, r.state::text, null, 9, 0
+      from saga.shard s join saga.run r on r.shard = s.shard
+     where r.ended_at is not null) t;
+comment on view saga.timeline is
+    'What happened to a run, in order: where run_id = ... order by seq.';
+comment on column saga.timeline.at is 'when';
+comment on column saga.timeline.run_id is 'the run';
+comment on column saga.timeline.step_id is 'the step instance; null: the run itself';
+comment on column saga.timeline.what is 'what happened, in a word or two';
+comment on column saga.timeline.detail is 'more of it, in one line; null: there is no more';
+comment on column saga.timeline.seq is 'place in the history of the run, from 1';

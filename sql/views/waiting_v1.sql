@@ -1,0 +1,30 @@
+-- One row per open run: the one thing that it waits for. saga.runs and saga.why_waiting show it.
+--
+-- In this order: a person (parked), a resume (paused), a living owner; then of its effects, the
+-- nearest to an answer: participant, then retry, then timer; else the next decision (claim).
+create or replace view saga.waiting_v1 as
+select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction, e.next_at,
+       case when r.state = 'parked' then 'person'
+            when r.paused then 'paused'
+            when not coalesce(l.last_time + 3 * l.ttl > pg_catalog.clock_timestamp(), false)
+                 then 'owner'
+            when e.state = 'claimed' then 'participant'
+            when e.state = 'retrying' then 'retry'
+            when e.state = 'waiting' then 'timer'
+            else 'claim' end as waiting_for,
+       case when r.state = 'parked'
+                 then (select pg_catalog.max(v.at) from saga.event v
+                        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked')
+            else coalesce(e.claimed_at, r.created_at) end as since,
+       e.attempts, e.error
+  from saga.shard s
+  join saga.run r on r.shard = s.shard
+  left join saga.lane l on l.lane_no = s.lane_no
+  left join lateral (
+      select x.step_id, x.item, x.direction, x.state, x.next_at, x.claimed_at, x.attempts, x.error
+        from saga.effect x
+       where x.shard = r.shard and x.run_id = r.run_id
+         and x.state in ('claimed', 'retrying', 'waiting')
+       order by x.state, x.next_at, x.claim_no
+       limit 1) e on true
+ where r.ended_at is null;

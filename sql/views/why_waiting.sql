@@ -1,0 +1,30 @@
+create or replace view saga.why_waiting as
+select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
+       case when o.waiting_for in ('retry', 'timer') then o.next_at end as until,
+       case when o.waiting_for in ('participant', 'retry', 'timer')
+            then o.step_id || case when o.item = '' then '' else '.' || o.item end end as step_id,
+       case o.waiting_for
+            when 'person' then 'parked: ' || r.park_reason || '; see saga.dead_letters'
+            when 'paused' then 'paused by a person; resume it'
+            when 'owner' then 'no living daemon carries its shard'
+            when 'participant' then 'attempt ' || o.attempts || ' of ' || o.direction ||
+                                    ' is under way'
+            when 'retry' then pg_catalog.concat_ws(' ', 'after attempt ' || o.attempts || ':',
+                                                   o.error ->> 'status', o.error ->> 'code',
+                                                   o.error ->> 'message')
+            when 'timer' then 'sleeps'
+            else 'its daemon is about to decide' end as detail
+  from saga.waiting_v1 o
+  join saga.run r on r.shard = o.shard and r.run_id = o.run_id
+  join saga.run_key k on k.shard = o.shard and k.run_id = o.run_id;
+comment on view saga.why_waiting is 'Open runs and what each waits for: exactly one row each.';
+comment on column saga.why_waiting.run_id is 'the run';
+comment on column saga.why_waiting.workflow is 'name of its workflow';
+comment on column saga.why_waiting.state is 'its state';
+comment on column saga.why_waiting.waiting_for is
+    'participant (an answer), retry, timer, claim (the daemon''s next decision), owner (a living '
+    'daemon), paused, person';
+comment on column saga.why_waiting.since is 'since when';
+comment on column saga.why_waiting.until is 'when it goes on by itself; null: unknown';
+comment on column saga.why_waiting.step_id is 'the step that is nearest to an answer; null: none';
+comment on column saga.why_waiting.detail is 'the same in words';

@@ -1,0 +1,143 @@
+/*
+ * checks.c: the promises of the engine, judged by the participants' ledgers.
+ */
+#include "engine/key.h"
+#include "tests/sim/world.h"
+
+static struct ledger_entry *ledger_of(struct world *world, const struct row_run *row,
+                                      const struct effect_ref *ref)
+{
+    struct str instance = key_instance(&row->plan->steps[ref->step], ref->item, &world->arena);
+    return world_ledger(
+        world, key_make(row->id, instance, ref->direction, ref->generation, &world->arena));
+}
+
+/* Effects of one direction of a step over all its generations. */
+static uint32_t effects_of(struct world *world, const struct row_run *row, uint16_t step,
+                           enum direction direction, uint64_t *first_order)
+{
+    uint32_t effects = 0;
+    *first_order = 0;
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct effect_ref *ref = &row->effects[i].ref;
+        if (ref->step != step || ref->direction != direction)
+            continue;
+        const struct ledger_entry *entry = ledger_of(world, row, ref);
+        effects += entry->effects;
+        if (entry->effects && !*first_order)
+            *first_order = entry->first_order;
+    }
+    return effects;
+}
+
+static const struct record_effect *newest(const struct row_run *row, uint16_t step,
+                                          enum direction direction)
+{
+    const struct record_effect *found = NULL;
+    for (uint32_t i = 0; i < row->effects_count; i++)
+        if (row->effects[i].ref.step == step && row->effects[i].ref.direction == direction &&
+            (!found || found->ref.generation < row->effects[i].ref.generation))
+            found = &row->effects[i];
+    return found;
+}
+
+/* Promise 3: one effect per key where the key is honoured, and at most one send that is not proven
+ * not-applied where it is not. */
+static void once_check(struct world *world, const struct row_run *row,
+                       const struct record_effect *effect)
+{
+    const struct plan_step *step = &row->plan->steps[effect->ref.step];
+    const struct plan_action *action = step_action(step, effect->ref.direction);
+    const struct ledger_entry *entry = ledger_of(world, row, &effect->ref);
+    bool repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT;
+    bool keyed = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us;
+    if (entry->effects > 1 && (keyed || !repeatable))
+        world_fail(world, "%s has %u effects", entry->key, entry->effects);
+    if (effect->state.by_hand || action->kind == ACTION_SLEEP)
+        return;
+    if (effect->state.state == STEP_APPLIED && !entry->effects)
+        world_fail(world, "%s is called applied, the ledger has nothing", entry->key);
+    if (effect->state.state == STEP_REFUSED && entry->effects)
+        world_fail(world, "%s is called refused, the ledger has it", entry->key);
+}
+
+static bool residue_names(const struct row_run *row, const char *step)
+{
+    char wanted[80];
+    int len = snprintf(wanted, sizeof(wanted), "\"step\":\"%s\"", step);
+    return row->now.residue.len &&
+           memmem(row->now.residue.ptr, row->now.residue.len, wanted, (size_t)len);
+}
+
+/* Promise 5: what is applied and has an undo is undone, or stands in the residue. */
+static void undone_check(struct world *world, const struct row_run *row, uint16_t index)
+{
+    const struct plan_step *step = &row->plan->steps[index];
+    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
+    uint64_t order;
+    uint32_t done = effects_of(world, row, index, DIRECTION_EXECUTE, &order);
+    uint32_t undone = effects_of(world, row, index, DIRECTION_COMPENSATE, &order);
+    if (!done || undone || step->action.effect == EFFECT_PURE || residue_names(row, step->id))
+        return;
+    if (forward && forward->state.by_hand) /* a person said so */
+        return;
+    world_fail(world, "run %s ended %s, but %s is applied, not undone and not in the residue %s",
+               row->id.ptr, run_state_name(row->now.state), step->id,
+               row->now.residue.len ? row->now.residue.ptr : "(none)");
+}
+
+static void order_check(struct world *world, const struct row_run *row, uint16_t index)
+{
+    const struct plan_step *step = &row->plan->steps[index];
+    uint64_t mine, before;
+    if (!effects_of(world, row, index, DIRECTION_COMPENSATE, &mine))
+        return;
+    for (uint16_t i = 0; i < step->needs_count; i++)
+        if (effects_of(world, row, step->needs[i], DIRECTION_COMPENSATE, &before) && before < mine)
+            world_fail(world, "run %s undid %s before %s, which was built on it", row->id.ptr,
+                       row->plan->steps[step->needs[i]].id, step->id);
+}
+
+static void completed_check(struct world *world, const struct row_run *row, uint16_t index)
+{
+    const struct plan_step *step = &row->plan->steps[index];
+    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
+    if (!forward)
+        world_fail(world, "run %s is completed without step %s", row->id.ptr, step->id);
+    else if (forward->state.state != STEP_APPLIED && forward->state.state != STEP_SKIPPED &&
+             step->on_failure != ON_FAILURE_CONTINUE)
+        world_fail(world, "run %s is completed, but step %s is %s", row->id.ptr, step->id,
+                   step_state_name(forward->state.state));
+    if (newest(row, index, DIRECTION_COMPENSATE))
+        world_fail(world, "run %s is completed and compensates %s", row->id.ptr, step->id);
+}
+
+static void row_check(struct world *world, const struct row_run *row)
+{
+    bool rests = run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED;
+    if (!rests)
+        world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
+    for (uint32_t i = 0; i < row->effects_count; i++)
+        once_check(world, row, &row->effects[i]);
+    for (uint16_t step = 0; step < row->plan->steps_count; step++) {
+        if (row->now.state == RUN_COMPLETED)
+            completed_check(world, row, step);
+        else
+            undone_check(world, row, step);
+        order_check(world, row, step);
+    }
+}
+
+void checks_run(struct world *world)
+{
+    for (uint32_t i = 0; i < world->runs_count; i++) {
+        const struct client_run *run = &world->runs[i];
+        const struct row_run *row = world_row(world, str_z(run->id));
+        if (!run->acknowledged)
+            world_fail(world, "the submit of run %s was never answered", run->id);
+        else if (!row)
+            world_fail(world, "run %s was acknowledged and is lost", run->id);
+        else
+            row_check(world, row);
+    }
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The simulator's checkers see broken protocols: each mutant of the core must fail in some seed.
+
+A mutant is one small change to a copy of a source file. A change that no longer applies, or that
+survives all seeds, fails this test.
+"""
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.chdir(ROOT)
+BUILD = os.environ.get("BUILD", "build")
+OUT = os.path.join(BUILD, "mutants")
+SEEDS = "4000"
+CFLAGS = ("-std=gnu11 -D_GNU_SOURCE -I. -O1 -w " +
+          subprocess.run(["pkg-config", "--cflags", "libcrypto"], text=True,
+                         capture_output=True).stdout).split() + \
+    (["-fsanitize=address,undefined"] if "asan" in BUILD else [])
+
+MUTANTS = [
+    ("an unknown outcome is repeated without key support", "engine/attempt.c",
+     "return wall_is_set(side->key_valid_until) && at.us <= side->key_valid_until.us;",
+     "return true;"),
+    ("a claimed effect is sent again after a take-over, whatever its tier", "engine/attempt.c",
+     "may_repeat = attempt_may_repeat(action, &side, now);", "may_repeat = true;"),
+    ("a later refusal wipes out an earlier unknown", "engine/attempt.c",
+     "side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;\n        side.ended_at = "
+     "draft->event->now;\n        break;\n    case OUTCOME_CONFLICT:",
+     "side.state = STEP_REFUSED;\n        side.maybe_applied = false;\n        side.ended_at = "
+     "draft->event->now;\n        break;\n    case OUTCOME_CONFLICT:"),
+    ("an unknown attempt is forgotten", "engine/attempt.c",
+     "if (verdict.outcome == OUTCOME_UNKNOWN)\n        side.maybe_applied = true;", ""),
+    ("a step is undone before what was built on it", "compensations/unwind.c",
+     "free &= settled[step->needed_by[n]];", ";"),
+    ("an unknown step on the way back is taken for not applied", "compensations/unwind.c",
+     "return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);",
+     "return undo(UNDO_NOTHING);"),
+    ("a failed compensation counts as done", "compensations/unwind.c",
+     "case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);",
+     "case STEP_REFUSED: return undo(UNDO_UNDONE);"),
+    ("a unit is resent under a new number", "engine/runner.c",
+     "for (struct box *box = runner->sent; box; box = box->next)\n        box_send(runner, box);",
+     "for (struct box *box = runner->sent; box; box = box->next) {\n        "
+     "box->seq = ++runner->seq;\n        box_send(runner, box);\n    }"),
+    ("a gap behind a failed unit counts as written", "engine/runner.c",
+     "} else if (answer->verdict == UNIT_GAP) {", "} else if (false) {"),
+    ("a loaded run does not recover", "engine/runner.c",
+     "work_queue_first(runner, work_new(slot, EVENT_RECOVER));", ""),
+    ("a SQL action that was rolled back counts as applied", "engine/runner.c",
+     "if (input->answer.verdict == UNIT_APPLIED || input->answer.verdict == UNIT_ALREADY) {",
+     "if (true) {"),
+    ("commands go out before their records are acknowledged", "engine/runner.c",
+     "    box_add(runner->open, work);\n}",
+     "    box_add(runner->open, work);\n    void command_invoke();\n    for (uint32_t i = 0; i < work->decision.commands_count; "
+     "i++)\n        if (work->decision.commands[i].kind == COMMAND_INVOKE)\n            "
+     "command_invoke(runner, work->slot, &work->decision.commands[i]);\n    "
+     "work->decision.commands_count = 0;\n}"),
+    ("a taken run id is started all the same", "engine/runner.c",
+     "taken = taken_find(answer, work->slot->id);", "taken = NULL;"),
+    ("fenced is ignored", "engine/runner.c",
+     "if (answer->verdict == UNIT_FENCED ||", "if ("),
+    ("the direction is not looked at when a branch retries after the turn", "engine/attempt.c",
+     "return side->maybe_applied && !step->compensate.tolerant;", "return true;"),
+    ("retries that wait go on after the turn", "compensations/unwind.c",
+     "attempt_give_up(draft, instance, DIRECTION_EXECUTE);", ";"),
+]
+
+
+def archive_members():
+    return [f"{BUILD}/floor{n}.a" for n in range(6, -1, -1)]
+
+
+def try_mutant(number):
+    name, path, old, new = MUTANTS[number]
+    text = open(path).read()
+    if text.count(old) != 1:
+        return f"{name}: the place in {path} is there {text.count(old)} times"
+    folder = os.path.join(OUT, str(number))
+    os.makedirs(folder, exist_ok=True)
+    source = os.path.join(folder, os.path.basename(path))
+    text = text.replace(old, new)
+    if "void command_invoke();" in text:
+        text = text.replace("static void command_invoke(", "void command_invoke(")
+    open(source, "w").write(text)
+    obj = source[:-2] + ".o"
+    program = os.path.join(folder, "sim")
+    steps = [["gcc", *CFLAGS, "-c", source, "-o", obj]]
+    # The mutant comes before the archives, so the linker never takes the original.
+    sims = [f"{BUILD}/tests/sim/{n}.o" for n in ("test_sim", "world", "workflows", "checks")]
+    libs = subprocess.run(["pkg-config", "--libs", "libcrypto", "yaml-0.1"], text=True,
+                          capture_output=True).stdout.split()
+    steps.append(["gcc", *[f for f in CFLAGS if f.startswith("-fsan")], "-o", program, *sims, obj,
+                  *archive_members(), *libs, "-lm"])
+    for step in steps:
+        done = subprocess.run(step, text=True, capture_output=True)
+        if done.returncode:
+            return f"{name}: does not build: {done.stderr.splitlines()[0]}"
+    done = subprocess.run([program], text=True, capture_output=True,
+                          env={**os.environ, "SEEDS": SEEDS, "ASAN_OPTIONS": "detect_leaks=0"})
+    if done.returncode == 0:
+        return f"{name}: survived {SEEDS} seeds"
+    return None
+
+
+def main():
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        results = list(pool.map(try_mutant, range(len(MUTANTS))))
+    failed = [r for r in results if r]
+    for line in failed:
+        print("SURVIVED", line)
+    print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+/*
+ * workflows.c: random workflows for the simulator, written as YAML and compiled by the real
+ * compiler.
+ */
+#include "tests/sim/world.h"
+
+#include "dsl/dsl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *pick(struct rand *rand, const char *const *from, size_t count)
+{
+    return from[rand_below(rand, count)];
+}
+
+static void needs_write(struct rand *rand, unsigned step, struct buf *out)
+{
+    if (step == 0 || rand_chance(rand, 60))
+        return; /* the step before */
+    buf_add_z(out, "    needs: [");
+    bool first = true;
+    for (unsigned i = 0; i < step; i++)
+        if (rand_chance(rand, 40)) {
+            buf_printf(out, "%ss%u", first ? "" : ", ", i);
+            first = false;
+        }
+    buf_add_z(out, "]\n");
+}
+
+static void http_step_write(struct rand *rand, unsigned step, bool last, struct buf *out)
+{
+    static const char *const services[] = {"keyed", "keyed", "keyless"};
+    const char *service = pick(rand, services, ARRAY_LEN(services));
+    bool irreversible = last && rand_chance(rand, 30);
+    if (irreversible) {
+        buf_add_z(out, "    effect: irreversible\n");
+        if (rand_chance(rand, 50))
+            buf_add_z(out, "    on_failure: continue\n");
+    } else if (rand_chance(rand, 15)) {
+        buf_add_z(out, "    effect: idempotent\n");
+    }
+    buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n", service, step);
+    if (irreversible)
+        return;
+    if (rand_chance(rand, 10)) {
+        buf_add_z(out, "    compensate: {none: nothing to give back}\n");
+        return;
+    }
+    buf_printf(out, "    compensate: {post: %s/undo%u, body: {n: \"${{ input.n }}\"}%s}\n",
+               pick(rand, services, ARRAY_LEN(services)), step,
+               rand_chance(rand, 30) ? ", tolerant: true" : "");
+}
+
+static void step_write(struct rand *rand, unsigned step, bool last, struct buf *out)
+{
+    static const char *const on_failure[] = {"continue", "park"};
+    buf_printf(out, "  - id: s%u\n", step);
+    needs_write(rand, step, out);
+    if (rand_chance(rand, 10))
+        buf_add_z(out, "    if: input.n > 500\n");
+    unsigned kind = (unsigned)rand_below(rand, 100);
+    if (kind < 8) {
+        buf_add_z(out, "    action: {sleep: 3s}\n");
+        return;
+    }
+    if (kind < 16) {
+        buf_printf(out, "    action: {get: keyed/look%u}\n", step);
+        return;
+    }
+    if (kind < 30) {
+        buf_printf(out,
+                   "    action: {sql: insert into t values ($1), params: [\"${{ input.n }}\"]}\n"
+                   "    compensate: {sql: delete from t where n = $1, "
+                   "params: [\"${{ input.n }}\"]}\n");
+        return;
+    }
+    http_step_write(rand, step, last, out);
+    if (rand_chance(rand, 50))
+        buf_printf(out, "    retry: {attempts: %u, delay: 500ms}\n",
+                   1 + (unsigned)rand_below(rand, 4));
+    if (!last && rand_chance(rand, 12))
+        buf_printf(out, "    on_failure: %s\n", pick(rand, on_failure, ARRAY_LEN(on_failure)));
+}
+
+struct plan *workflow_make(struct rand *rand, unsigned number)
+{
+    struct buf text = {0};
+    struct diags diags;
+    unsigned steps = 1 + (unsigned)rand_below(rand, 6);
+    buf_printf(&text, "workflow: w%u\nrun_id: \"${{ input.id }}\"\n", number);
+    if (rand_chance(rand, 20))
+        buf_add_z(&text, "deadline: 15s\n");
+    buf_add_z(&text, "input: {type: object, required: [id, n], properties: {id: {type: string}, "
+                     "n: {type: integer}}}\n"
+                     "services:\n"
+                     "  keyed: {url: \"http://127.0.0.1:1\", timeout: 2s, "
+                     "idempotency: {header: Idempotency-Key, ttl: 1h}}\n"
+                     "  keyless: {url: \"http://127.0.0.1:2\", timeout: 2s, idempotency: none}\n"
+                     "steps:\n");
+    for (unsigned i = 0; i < steps; i++)
+        step_write(rand, i, i + 1 == steps, &text);
+    diags_init(&diags, "random.yaml", buf_str(&text));
+    struct plan *plan = dsl_compile(buf_str(&text), NULL, &diags);
+    if (!plan) {
+        struct buf report = {0};
+        diags_print(&diags, false, &report);
+        fprintf(stderr, "%s\n%s\n", text.data, report.data);
+        abort();
+    }
+    diags_free(&diags);
+    buf_free(&text);
+    return plan;
+}

@@ -1,0 +1,162 @@
+/*
+ * world.h: a simulated world around the real core and runner: clock, database, two daemons,
+ * participants with their ledgers. Everything is drawn from one seed.
+ *
+ * Time stands still while code runs and jumps to the next thing that happens. Fault classes are
+ * switched on or off per seed (swarm testing), so that some seeds are rich in crashes and poor in
+ * lost answers and others the reverse. After `heal_at` no new faults happen: everything that was
+ * acknowledged must come to an end.
+ */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include "engine/base/heap.h"
+#include "engine/base/map.h"
+#include "engine/base/rand.h"
+#include "engine/runner.h"
+
+#include <stdio.h>
+
+#define WORLD_DAEMONS 2
+#define WORLD_RUNS_MAX 64
+
+/* Faults of this seed. */
+struct world_faults {
+    bool crash;        /* a daemon dies and comes back */
+    bool freeze;       /* a daemon stops, loses its shards, and wakes up as a zombie */
+    bool store_cut;    /* the database connection goes away with answers on the way */
+    bool ghosts;       /* a cut unit still arrives at the database later */
+    bool lose_request; /* a request never reaches the participant, the client sees no answer */
+    bool lose_answer;  /* the participant works, its answer is lost */
+    bool not_connect;
+    bool refuse;      /* participants refuse some keys for good */
+    bool transient;   /* 503 before doing anything */
+    bool error_after; /* 500 after the effect */
+    bool poison;      /* answers that the database refuses to store */
+    bool cancel;      /* operators cancel */
+    bool release;     /* shards move between living daemons */
+    bool resubmit;    /* clients submit again, with the same and with another input */
+    bool operators;   /* parked runs are retried, settled or abandoned during the heal phase */
+};
+
+/* One effect at a participant. */
+struct ledger_entry {
+    struct map_node node;
+    char *key;
+    uint32_t requests, effects; /* effects may exceed 1 only where the key is not honoured */
+    uint64_t first_order;       /* when the first effect happened, in order over the world */
+    bool refuses;               /* this key is refused for good */
+    bool decided;
+};
+
+/* The database: rows as the real one holds them. */
+struct row_run {
+    struct map_node node;
+    struct arena arena;
+    struct str id;
+    const struct plan *plan;
+    struct record_start start;
+    struct record_run now;
+    bool has_run_record;
+    struct record_effect effects[64];
+    uint32_t effects_count;
+    uint32_t events;
+    int created_lane;
+    uint64_t created_seq;
+};
+
+struct world_event {
+    struct heap_node node;
+    void (*fn)(struct world_event *event);
+    struct world *world;
+    int daemon;
+    uint64_t incarnation, connection, number;
+    void *data;
+};
+
+struct sim_unit {
+    struct arena arena;
+    struct unit unit;
+    uint32_t crc;
+    uint32_t refs;
+};
+
+struct message { /* a unit on its way to the database */
+    struct message *next;
+    struct sim_unit *unit;
+    uint64_t epoch, seq;
+    bool arrived;
+    struct unit_answer answer;
+    struct unit_taken *taken;
+};
+
+struct sim_invocation {
+    struct map_node node;
+    uint64_t id;
+    bool open, dropped;
+    struct str run_id, key;
+};
+
+struct daemon {
+    struct world *world;
+    int index;
+    struct runner *runner; /* NULL: dead */
+    uint64_t incarnation, connection;
+    bool frozen, connected, owned;
+    struct message *messages, **messages_tail; /* in order, not answered */
+    struct map invocations;
+    int64_t turn_at; /* a turn is scheduled for then; 0: none */
+    int64_t frozen_at;
+};
+
+struct client_run { /* one submit and what became of it */
+    char *id;
+    const struct plan *plan;
+    struct str input;
+    struct sha256 input_hash;
+    bool acknowledged;
+};
+
+struct world {
+    uint64_t seed;
+    struct rand rand;
+    struct world_faults faults;
+    int64_t now, heal_at;
+    struct heap queue;
+    uint64_t order, scheduled;
+    bool healed;
+
+    uint64_t lane_epoch[WORLD_DAEMONS], lane_seq[WORLD_DAEMONS];
+    struct {
+        uint64_t seq;
+        uint32_t crc;
+    } recent[WORLD_DAEMONS][8];
+    int shard_lane[RUN_SHARDS]; /* -1: nobody */
+    struct map rows;            /* row_run */
+    struct map ledger;
+    struct arena arena;
+
+    struct daemon daemons[WORLD_DAEMONS];
+    struct client_run runs[WORLD_RUNS_MAX];
+    uint32_t runs_count;
+
+    char failure[512]; /* the first broken promise; "" = none */
+    FILE *trace;       /* NULL: quiet */
+};
+
+void world_init(struct world *world, uint64_t seed, FILE *trace);
+void world_free(struct world *world);
+/* Runs the safety phase, heals, and runs on until everything stands still. */
+void world_run(struct world *world);
+
+void world_fail(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void world_trace(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
+struct row_run *world_row(const struct world *world, struct str id);
+struct ledger_entry *world_ledger(struct world *world, struct str key);
+
+/* workflows.c: a random workflow as YAML. */
+struct plan *workflow_make(struct rand *rand, unsigned number);
+/* checks.c: promises at the end of a world. */
+void checks_run(struct world *world);
+
+#endif
