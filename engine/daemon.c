@@ -1,6 +1,7 @@
 #include "engine/daemon.h"
 
 #include "engine/api.h"
+#include "engine/failpoint.h"
 #include "engine/invoke.h"
 #include "engine/limits.h"
 #include "engine/log.h"
@@ -63,8 +64,10 @@ static void daemon_turn(void *arg)
 {
     struct daemon *daemon = arg;
     lease_check(daemon);
+    FAILPOINT("turn_begin");
     struct wall now = now_of(daemon);
     runner_turn(daemon->runner, now);
+    FAILPOINT("turn_end");
     ready_check(daemon);
     struct wall due = runner_due(daemon->runner);
     if (runner_has_work(daemon->runner))
@@ -203,7 +206,7 @@ static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsign
         if (daemons[i].is_me)
             mine = daemons[i].shards;
         bool lives =
-            daemons[i].is_me || (!daemons[i].clean && daemons[i].silent_us < STORE_TTL_US / 2);
+            daemons[i].is_me || (!daemons[i].clean && daemons[i].silent_us < daemons[i].ttl_us / 2);
         alive += lives;
         if (lives && !daemons[i].is_me &&
             (!poorest ||
@@ -308,6 +311,7 @@ static void store_open(struct daemon *daemon)
     struct store_pg_options options = {.uri = daemon->o.database,
                                        .daemon = daemon->o.name,
                                        .lock_file = daemon->o.lock_file,
+                                       .ttl_us = daemon->o.config->lease_us,
                                        .action_lanes = daemon->o.action_database ? 1 : 0,
                                        .polls_inbox = true};
     struct store_pg_events events = {.arg = daemon,
