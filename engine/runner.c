@@ -476,6 +476,21 @@ void runner_own_more(struct runner *runner, uint64_t shards)
     runner->store.load(runner->store.arg, shards);
 }
 
+static void answer_error(struct work *work, enum err_code code, const char *text);
+
+/* What waited for the run is told why it cannot be had. */
+static void slot_unload(struct runner *runner, struct slot *slot, const char *why)
+{
+    run_free(slot->run);
+    slot->run = NULL;
+    while (slot->head) {
+        struct work *work = work_pop(slot);
+        answer_error(work, ERR_INTERNAL, why);
+        work_free(work);
+    }
+    slot_free(runner, slot);
+}
+
 static void run_loaded(struct runner *runner, struct input *input)
 {
     struct slot *slot = slot_find(runner, input->run_id);
@@ -490,9 +505,11 @@ static void run_loaded(struct runner *runner, struct input *input)
     for (uint32_t i = 0; i < input->count; i++)
         run_apply(slot->run, &input->records[i]);
     const char *broken = run_check(slot->run);
-    if (broken) {
-        log_error("run \"" STR_FMT "\" is not sound as loaded: %s", STR_ARG(slot->id), broken);
-        ASSERT(!broken);
+    if (broken) { /* rows that contradict each other: nothing may be decided on them */
+        log_error("run \"" STR_FMT "\" is not loaded, its rows are not sound: %s",
+                  STR_ARG(slot->id), broken);
+        slot_unload(runner, slot, broken);
+        return;
     }
     work_queue_first(runner, work_new(slot, EVENT_RECOVER));
 }
