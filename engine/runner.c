@@ -654,6 +654,14 @@ static void due_queue(struct runner *runner)
 
 /* --- law 3: commands after the acknowledgement ----------------------------------------------- */
 
+/* A kept-alive connection may be closed by the other side at the moment of reuse, which looks like
+ * a lost answer: not to be risked where an unknown outcome cannot be repeated. */
+static bool wants_fresh_connection(const struct plan_action *action)
+{
+    return action->effect == EFFECT_IRREVERSIBLE ||
+           (action->effect == EFFECT_COMPENSABLE && !action->idempotency.ttl_us);
+}
+
 void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
 {
     struct flight *flight = xcalloc(1, sizeof(*flight));
@@ -679,7 +687,7 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
         .attempt = command->attempt,
         .timeout_us = command->timeout_us,
         .deadline_at = command->deadline_at,
-        .fresh_connection = command->rendered.request.action->effect == EFFECT_IRREVERSIBLE,
+        .fresh_connection = wants_fresh_connection(command->rendered.request.action),
     };
     runner->invoke.start(runner->invoke.arg, &invocation);
 }

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -581,6 +582,17 @@ static void process_free(struct process *process, int code)
     config_free(&process->config);
 }
 
+/* Descriptors bound the requests in flight; the soft limit is often the shell's 1024. */
+static void descriptors_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)65536);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_warn("could not raise the limit of open files: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     struct process process = {0};
@@ -590,6 +602,7 @@ int main(int argc, char **argv)
         usage_exit("%s", err.text);
     if (process.options.migrate)
         return migrate_main(&process.options);
+    descriptors_raise();
     int code = process.options.dev ? dev_prepare(&process) : production_prepare(&process);
     if (code == EXIT_OK)
         code = daemon_main(&process);
