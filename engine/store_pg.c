@@ -312,6 +312,8 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
     struct arena arena = {0};
     struct unit_answer answer = {0};
     unit_answer_read(flight, result, &arena, &answer);
+    if (answer.verdict != UNIT_UNDECIDED)
+        FAILPOINT("unit_answered");
     store->flights--;
     store->release_no += flight->releases;
 
@@ -336,6 +338,7 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
     if (flight->unit) {
         flight->unit->flight = NULL;
         store->events.unit_answer(store->events.arg, &answer);
+        FAILPOINT("unit_told");
     }
     free(flight);
     arena_free(&arena);
@@ -383,7 +386,9 @@ static void unit_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
     unit->flight = flight;
     store->flights++;
     store->release_no += flight->releases;
+    FAILPOINT("unit_send");
     pgconn_exec(store->write, WRITE_APPLY, &params, 0, unit_answered, flight);
+    FAILPOINT("unit_sent");
 }
 
 static void unit_commit(void *arg, uint64_t invocation_id, void *encoded)

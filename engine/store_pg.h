@@ -46,6 +46,7 @@ struct store_daemon {
     uint64_t shards;
     bool clean; /* it drained and left */
     bool is_me;
+    int64_t ttl_us;    /* of its lease */
     int64_t silent_us; /* how long nothing moved, by this machine's clock */
 };
 

@@ -5,6 +5,7 @@
 #define ENGINE_STORE_PG_IMPL_H
 
 #include "engine/base/map.h"
+#include "engine/failpoint.h"
 #include "engine/store_pg.h"
 #include "engine/store_pg_codec.h"
 

@@ -47,6 +47,6 @@ asan-built: all $(TEST_BIN)
 	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
 
 check-asan: deps ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(Q)$(MAKE) --no-print-directory BUILD=build-asan OPT='-O1 -g $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' asan-built
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' asan-built
 
 .PHONY: asan-built check-asan
