@@ -717,6 +717,8 @@ static struct type check_in(struct checker *k, struct expr *expr, struct type a,
     if (!need(k, expr->args[0], a, comparable) ||
         !need(k, expr->args[1], b, KIND_LIST | KIND_OBJECT))
         return type_of(KIND_BOOL);
+    if (!(b.kinds & KIND_LIST)) /* of an object: is there a field with this name? */
+        need(k, expr->args[0], a, KIND_TEXT);
     if (b.kinds == KIND_LIST && !(a.kinds & item.kinds))
         bad(k, "E206", expr->start, expr->end, "%s is never in a list of %s",
             kinds_name(k, a.kinds), kinds_name(k, item.kinds));

@@ -157,6 +157,16 @@ static void address_help(struct compiler *cx, const struct node *node, const cha
     diag_help(cx->diags, diag, "%s", help);
 }
 
+/* Without a daemon to ask, its configuration may have the address. */
+static void url_missing_warn(struct compiler *cx, const struct node *node, uint16_t service)
+{
+    if (!cx->options || service == PLAN_SERVICE_NONE || cx->services[service].url)
+        return;
+    node_warning(cx, "W207", node,
+                 "service `%s` has no `url`, neither here nor in the daemon's configuration",
+                 cx->services[service].name);
+}
+
 /* SERVICE/PATH; the service is fixed, so no value can send the request elsewhere. */
 static void address_compile(struct compiler *cx, const struct node *node,
                             const struct expr_rules *rules, struct plan_action *out)
@@ -182,6 +192,7 @@ static void address_compile(struct compiler *cx, const struct node *node,
         address_help(cx, node, "a path follows the service's name: `payments/charges`");
     } else {
         out->service = service_find(cx, node, (struct str){text.ptr, slash}, 0);
+        url_missing_warn(cx, node, out->service);
         out->http.path = path_compile(cx, node, slash, rules);
     }
 }
@@ -219,6 +230,13 @@ static void body_compile(struct compiler *cx, const struct node *node, uint16_t 
     }
 }
 
+/* Whether the key can be put into the body; one that is all template may become an object. */
+static bool body_is_object(const struct plan_action *action)
+{
+    return action->http.body_kind == BODY_JSON &&
+           (action->http.body->kind == TEMPLATE_OBJECT || action->http.body->kind == TEMPLATE_EXPR);
+}
+
 static void http_idempotency_compile(struct compiler *cx, const struct node *node,
                                      struct plan_action *out)
 {
@@ -227,11 +245,11 @@ static void http_idempotency_compile(struct compiler *cx, const struct node *nod
         idempotency_compile(cx, own, &out->idempotency);
     else if (out->service != PLAN_SERVICE_NONE)
         out->idempotency = cx->services[out->service].idempotency;
-    if (out->idempotency.place != KEY_PLACE_BODY || out->http.body_kind == BODY_JSON)
+    if (out->idempotency.place != KEY_PLACE_BODY || body_is_object(out))
         return;
     if (own)
-        node_error(cx, "E119", own, "the key goes into the body, but there is no JSON `body`");
-    /* The service takes keys in bodies only, and this request has none: nothing can honour it. */
+        node_error(cx, "E119", own, "the key goes into the body, but that is no JSON object");
+    /* The service takes keys in bodies only, and this request has none: it cannot honour one. */
     out->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
 }
 
@@ -401,6 +419,7 @@ static void sql_compile(struct compiler *cx, const struct node *node, const stru
     out->service = service_find(cx, service, name, 0);
     if (out->service == PLAN_SERVICE_NONE)
         return;
+    url_missing_warn(cx, service, out->service);
     const char *url = cx->services[out->service].url;
     if (url && strncmp(url, "http", 4) == 0)
         node_error(cx, "E116", service, "service `" STR_FMT "` is not a database", STR_ARG(name));
@@ -489,6 +508,7 @@ static void sleep_compile(struct compiler *cx, const struct pair *kind, uint16_t
     size_t start, end;
     out->service = PLAN_SERVICE_NONE;
     if (kind->value->kind == NODE_TEXT && template_hole_find(kind->value->text, 0, &start, &end)) {
+        rules.kinds = KIND_TEXT | KIND_DURATION;
         out->sleep.duration = text_template_compile(cx, kind->value, &rules);
         return;
     }

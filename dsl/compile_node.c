@@ -210,6 +210,10 @@ bool read_duration(struct compiler *cx, const struct node *node, const char *wha
                       : "write 250ms, 30s, 5m, 1h30m or 7d");
         return false;
     }
+    if (*out_us > DURATION_US_MAX) {
+        node_error(cx, "E109", node, "%s must be at most 3650d", what);
+        return false;
+    }
     if (*out_us < min_us) {
         node_error(cx, "E109", node, "%s must be at least " STR_FMT, what,
                    STR_ARG(duration_format(min_us, cx->scratch)));

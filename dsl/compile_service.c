@@ -70,12 +70,22 @@ static void duplicate_header_check(struct compiler *cx, const struct node *node,
     }
 }
 
+static bool has_control(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (((unsigned char)text.ptr[i] < 0x20 && text.ptr[i] != '\t') || text.ptr[i] == 0x7F)
+            return true;
+    return false;
+}
+
 void headers_check(struct compiler *cx, const struct node *node)
 {
     for (uint32_t i = 0; node->kind == NODE_MAP && i < node->count; i++) {
         const struct node *key = node->pairs[i].key;
         struct diag *diag;
         duplicate_header_check(cx, node, i);
+        if (has_control(node->pairs[i].value->text))
+            node_error(cx, "E115", node->pairs[i].value, "a header holds no control characters");
         if (!is_token(key->text)) {
             node_error(cx, "E115", key, "`" STR_FMT "` cannot be the name of a header",
                        STR_ARG(key->text));
@@ -280,36 +290,42 @@ void retry_compile(struct compiler *cx, const struct node *node, struct plan_ret
 
 /* --- services --- */
 
-/* Both sides' places: a host and no user part; the URL is fixed, so no hole can move it. */
+/* A user in an HTTP address, or a password in any: the file is stored and shown. */
+static bool has_secret(struct str authority, bool http)
+{
+    const char *at = memchr(authority.ptr, '@', authority.len);
+    return at && (http || memchr(authority.ptr, ':', (size_t)(at - authority.ptr)));
+}
+
+/* The address is fixed and has a host; what else it may hold depends on its scheme. */
 static bool url_check(struct compiler *cx, const struct node *node, struct str url)
 {
     static const char *const schemes[] = {"http://", "https://", "postgres://", "postgresql://"};
     struct diag *diag;
-    for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-        struct str scheme = str_z(schemes[i]);
-        if (!str_starts(url, scheme))
-            continue;
-        struct str rest = {url.ptr + scheme.len, url.len - scheme.len};
-        if (!rest.len || rest.ptr[0] == '/' || memchr(rest.ptr, ' ', rest.len)) {
-            node_error(cx, "E114", node, "the address has no host");
-            return false;
-        }
-        if (i >= 2)
-            return true;
-        if (memchr(rest.ptr, '@', strcspn(rest.ptr, "/"))) {
-            diag = node_error(cx, "E210", node, "the address holds a user or password");
-            diag_help(cx->diags, diag,
-                      "use `auth: {basic: {user: ..., password: \"${{ secrets.NAME }}\"}}`");
-            return false;
-        }
-        if (memchr(rest.ptr, '?', rest.len) || memchr(rest.ptr, '#', rest.len)) {
-            node_error(cx, "E114", node, "the address of a service has no query or fragment");
-            return false;
-        }
+    size_t i = 0;
+    while (i < ARRAY_LEN(schemes) && !str_starts(url, str_z(schemes[i])))
+        i++;
+    if (i == ARRAY_LEN(schemes)) {
+        diag =
+            node_error(cx, "E114", node, "`" STR_FMT "` is no address of a service", STR_ARG(url));
+        diag_help(cx->diags, diag, "it starts with http://, https:// or postgres://");
+        return false;
+    }
+    bool http = i < 2;
+    size_t scheme = strlen(schemes[i]);
+    struct str rest = {url.ptr + scheme, url.len - scheme};
+    struct str authority = {rest.ptr, strcspn(rest.ptr, "/?#")};
+    if (!authority.len || memchr(rest.ptr, ' ', rest.len)) {
+        node_error(cx, "E114", node, "the address has no host");
+    } else if (has_secret(authority, http)) {
+        diag = node_error(cx, "E210", node, "the address holds a user or password");
+        diag_help(cx->diags, diag,
+                  "use `auth: {basic: {user: ..., password: \"${{ secrets.NAME }}\"}}`");
+    } else if (http && (memchr(rest.ptr, '?', rest.len) || memchr(rest.ptr, '#', rest.len))) {
+        node_error(cx, "E114", node, "the address of a service has no query or fragment");
+    } else {
         return true;
     }
-    diag = node_error(cx, "E114", node, "`" STR_FMT "` is no address of a service", STR_ARG(url));
-    diag_help(cx->diags, diag, "it starts with http://, https:// or postgres://");
     return false;
 }
 
@@ -381,8 +397,12 @@ static void service_compile(struct compiler *cx, const struct node *node,
         service->headers_count = named_compile(cx, part, "`headers`", &rules, &service->headers);
     }
     auth_compile(cx, node_get(node, "auth"), service);
-    if ((part = node_get(node, "idempotency")))
+    if ((part = node_get(node, "idempotency"))) {
         idempotency_compile(cx, part, &service->idempotency);
+        if (service->idempotency.place != KEY_PLACE_NONE && service->url &&
+            strncmp(service->url, "http", 4) != 0)
+            node_error(cx, "E111", part, "a database takes no idempotency key");
+    }
     if ((part = node_get(node, "timeout")))
         read_duration(cx, part, "`timeout`", MS_US, &service->timeout_us);
     if (!outcomes)

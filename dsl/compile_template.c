@@ -160,6 +160,13 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
         struct diag *diag = cx_error(cx, "E212", place,
                                      "only a text, number or boolean can stand inside other text");
         diag_help(cx->diags, diag, "json(x) writes any value as text");
+    } else if (alone && rules->kinds && !(kinds & rules->kinds)) {
+        struct diag *diag = cx_error(
+            cx, "E212", place, "%s is needed in %s",
+            rules->kinds == KINDS_TEXT ? "a text, number or boolean" : "a duration", rules->where);
+        diag_help(cx->diags, diag, "%s",
+                  rules->kinds == KINDS_TEXT ? "json(x) writes any value as text"
+                                             : "duration(x) makes one of a text such as `5m`");
     }
     return expr;
 }
@@ -271,7 +278,10 @@ const struct template *text_template_compile(struct compiler *cx, const struct n
         node_error(cx, "E103", node, "%s must be text, not %s", rules->where, node_kind_name(node));
         return literal_template(cx, json_string(cx->arena, STR("")));
     }
-    return scalar_compile(cx, node, rules);
+    struct expr_rules scalar = *rules;
+    if (!scalar.kinds)
+        scalar.kinds = KINDS_TEXT;
+    return scalar_compile(cx, node, &scalar);
 }
 
 const struct expr *condition_compile(struct compiler *cx, const struct node *node,

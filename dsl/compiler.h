@@ -48,6 +48,7 @@ struct expr_rules {
     enum visible_steps steps;
     const struct shape *response; /* NULL: any */
     bool omit;                    /* the whole value may be left out */
+    unsigned kinds;               /* what a value that is one hole may be; 0: anything */
     bool guarded; /* the step has an `if` of its own: it may know what was skipped */
 };
 
@@ -63,6 +64,7 @@ struct step_source {
     struct place own_output;
 };
 
+#define DURATION_US_MAX (3650 * DAY_US) /* so that no sum of durations and times overflows */
 #define STEP_SLOTS 1024
 _Static_assert(STEP_SLOTS > 2 * PLAN_STEPS_MAX, "the table of step ids never fills up");
 
@@ -149,6 +151,8 @@ enum kind_bits {
 };
 #define KINDS_JSON (KIND_NULL | KIND_BOOL | KIND_NUMBER | KIND_TEXT | KIND_LIST | KIND_OBJECT)
 #define KINDS_SCALAR (KIND_BOOL | KIND_NUMBER | KIND_TEXT | KIND_TIME | KIND_DURATION)
+/* What can become a text: in a path, a header, an argument. */
+#define KINDS_TEXT (KINDS_SCALAR | KIND_SECRET | KIND_OMIT)
 
 extern const struct shape response_of_http[], response_of_sql[], response_of_exec[];
 

@@ -344,9 +344,9 @@ static const struct {
          "written `$${{`.\n",
          "    note: \"${{ input.note }\"\n",
          "    note: \"${{ input.note }}\"\n"),
-    PAGE("E212", "a list or object inside a text",
-         "Inside other text a value must be a text, number or boolean. json(x) writes any\n"
-         "value as text.\n",
+    PAGE("E212", "a list or object where a text is needed",
+         "Inside other text, and in paths, headers and arguments, a value must be a text,\n"
+         "number or boolean. json(x) writes any value as text.\n",
          "    note: \"items: ${{ [1, 2] }}\"\n",
          "    note: \"items: ${{ json([1, 2]) }}\"\n"),
     PAGE("E213", "a secret inside an expression",
@@ -395,6 +395,11 @@ static const struct {
          "configuration.\n",
          "    auth: {bearer: \"s3cr3t\"}\n",
          "    auth: {bearer: \"${{ secrets.payments_token }}\"}\n"),
+    PAGE("W207", "a service without an address",
+         "Neither the file nor the daemon's configuration says where the service is, so\n"
+         "its actions cannot be sent. Name it in one of them.\n",
+         "    services: {shop: {}}\n",
+         "    services: {shop: {url: \"https://shop.example.com\"}}\n"),
     PAGE("E301", "an effect without compensation",
          "The step changes something and the run may have to turn back after it. Say what\n"
          "undoes it, or why nothing has to be undone, or that the action only reads.\n",
@@ -409,7 +414,7 @@ static const struct {
          "    compensate: none\n",
          "    compensate: {none: \"the hold expires after an hour\"}\n"),
     PAGE("E303", "a compensation where nothing happens",
-         "A pause changes nothing, so there is nothing to undo.\n",
+         "A pause changes nothing, so there is nothing to undo; and it undoes nothing.\n",
          "    action: {sleep: 5m}\n"
          "    compensate: {post: shop/wake}\n",
          "    action: {sleep: 5m}\n"),

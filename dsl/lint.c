@@ -69,6 +69,8 @@ static void compensation_useless(struct compiler *cx, uint16_t index)
         return;
     if (step->action.kind == ACTION_SLEEP) {
         node_error(cx, "E303", pair->key, "a `sleep` has nothing to undo");
+    } else if (step->compensate.kind == ACTION_SLEEP) {
+        node_error(cx, "E303", pair->value, "a `sleep` undoes nothing");
     } else if (step->action.effect == EFFECT_PURE) {
         diag = node_error(cx, "E304", pair->key,
                           "step `%s` is pure: its compensation would never run", step->id);

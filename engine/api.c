@@ -3,6 +3,7 @@
 #include "dsl/jsonschema.h"
 #include "engine/api_impl.h"
 #include "engine/base/rand.h"
+#include "engine/failpoint.h"
 #include "engine/key.h"
 #include "engine/limits.h"
 #include "engine/log.h"
@@ -400,6 +401,7 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
     struct submission *submission = arg;
     struct control_request *request = submission->request;
     struct arena *arena = control_arena(request);
+    FAILPOINT("submit_answer");
     if (answer->err.code) {
         problem_err(request, &answer->err);
         return;
@@ -419,6 +421,7 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
     json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
     json_object_add_z(out, "state", json_string_z(arena, run_state_name(answer->state)));
     control_reply(request, 202, json_text(out, arena));
+    FAILPOINT("submit_answered");
 }
 
 /* The owner accepted it, or said why not. */
@@ -573,6 +576,7 @@ static void verb_reply(struct control_request *request, struct str run_id, enum 
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
+    FAILPOINT("verb_answer");
     if (answer->err.code)
         problem_err(call->request, &answer->err);
     else

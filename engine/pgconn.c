@@ -364,6 +364,7 @@ static const struct pgconn_setting session_settings[] = {
     {"datestyle", "ISO, YMD"},
     {"intervalstyle", "postgres"},
     {"bytea_output", "hex"},
+    {"standard_conforming_strings", "on"},
     {"search_path", "pg_catalog, pg_temp"},
     {"client_min_messages", "warning"}, /* a lost replica is told by a WARNING */
     {"default_transaction_isolation", "read committed"},

@@ -55,7 +55,7 @@ struct invocation {
     uint32_t attempt; /* 1-based */
     int64_t timeout_us;
     struct wall deadline_at; /* of this attempt: sent along as Saga-Deadline */
-    bool fresh_connection;   /* irreversible: never on a reused connection */
+    bool fresh_connection;   /* never on a reused connection: see runner.c */
 };
 
 #define REPLY_KINDS(X)                                                                            \

@@ -287,6 +287,75 @@ static struct str text_render(struct fixture *f, const struct template *template
     return text;
 }
 
+/* a_expr_1: an argument is one text, byte for byte, whatever a shell would make of it. */
+static void a_expr_1(void **state)
+{
+    static const char *const values[] = {"x'; touch /tmp/pwn; echo '",
+                                         "$(id)",
+                                         "`id`",
+                                         "-rf",
+                                         "--",
+                                         "a\nb",
+                                         " ",
+                                         "*",
+                                         "\\",
+                                         "${HOME}"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        struct fixture f;
+        struct buf input = {0};
+        setup(&f, "      exec: [tool, \"${{ input.v }}\", \"--v=${{ input.v }}\"]\n");
+        buf_add_z(&input, "{\"v\":");
+        json_write_string(str_z(values[i]), &input);
+        buf_add_char(&input, '}');
+        f.scope.input = parsed(&f.arena, input.data);
+        const struct plan_action *action = &f.plan->steps[1].action;
+        assert_int_equal(action->exec.argv_count, 3);
+        assert_true(str_eq_z(text_render(&f, action->exec.argv[0], TEXT_PLAIN), "tool"));
+        assert_true(str_eq_z(text_render(&f, action->exec.argv[1], TEXT_PLAIN), values[i]));
+        struct str joined = text_render(&f, action->exec.argv[2], TEXT_PLAIN);
+        assert_true(str_starts(joined, STR("--v=")));
+        assert_string_equal(joined.ptr + 4, values[i]);
+        buf_free(&input);
+        teardown(&f);
+    }
+}
+
+/* a_expr_2: values of SQL are bound, in their types; the statement is the file's. */
+static void a_expr_2_sql(void **state)
+{
+    struct fixture f;
+    const struct json *value;
+    struct err err;
+    (void)state;
+    setup(&f, "      sql: insert into t values ($1, $2, $3)\n"
+              "      params: [\"${{ input.quote }}\", \"${{ input.price }}\", \"${{ input.list "
+              "}}\"]\n");
+    const struct plan_action *action = &f.plan->steps[1].action;
+    static const char *const expected[] = {"\"a\\\"b\\\\c\\n\"", "19.90", "[3,1,2]"};
+    assert_string_equal(action->sql.statement, "insert into t values ($1, $2, $3)");
+    assert_int_equal(action->sql.params_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(template_render(action->sql.params[i], &f.scope, &f.arena, &value, &err),
+                         0);
+        assert_string_equal(json_text(value, &f.arena).ptr, expected[i]);
+    }
+    teardown(&f);
+}
+
+/* a_num_2: a body is rendered to the same bytes every time, members in the order of the file. */
+static void a_num_2(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f, "      post: s/x\n      body: {b: 1, a: {z: 1.0, y: []}, c: \"${{ input.obj }}\"}\n");
+    struct str first = body_render(&f), second = body_render(&f);
+    assert_string_equal(
+        first.ptr, "{\"b\":1,\"a\":{\"z\":1.0,\"y\":[]},\"c\":{\"k\":{\"deep\":1},\"a b\":2}}");
+    assert_string_equal(first.ptr, second.ptr);
+    teardown(&f);
+}
+
 struct path_row {
     const char *path, *expected;
 };
@@ -425,8 +494,10 @@ int main(void)
         cmocka_unit_test(operators),      cmocka_unit_test(a_num_1),
         cmocka_unit_test(functions),      cmocka_unit_test(roots),
         cmocka_unit_test(a_expr_4),       cmocka_unit_test(a_expr_3),
-        cmocka_unit_test(a_expr_2_paths), cmocka_unit_test(named_values),
-        cmocka_unit_test(limits),         cmocka_unit_test(conditions),
+        cmocka_unit_test(a_expr_2_paths), cmocka_unit_test(a_expr_1),
+        cmocka_unit_test(a_expr_2_sql),   cmocka_unit_test(a_num_2),
+        cmocka_unit_test(named_values),   cmocka_unit_test(limits),
+        cmocka_unit_test(conditions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static struct buf all_expected;
 
 static bool expected_has(const char *code)
 {
-    char wanted[16];
+    char wanted[24];
     snprintf(wanted, sizeof(wanted), "[%s]: ", code);
     return all_expected.data && strstr(all_expected.data, wanted) != NULL;
 }
@@ -120,7 +120,7 @@ static bool expected_has(const char *code)
 static void codes(void **state)
 {
     (void)state;
-    char code[8];
+    char code[16];
     unsigned pages = 0;
     for (int letter = 0; letter < 2; letter++)
         for (int number = 0; number < 1000; number++) {
