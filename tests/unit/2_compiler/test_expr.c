@@ -454,6 +454,8 @@ static void limits(void **state)
     limit_check("input.l.map(a, input.l)", list.data);
     limit_check("input.l.map(a, input.t + input.t)", list.data);
     limit_check("input.l.filter(a, input.l == input.l)", list.data);
+    limit_check("input.l.all(a, input.l.all(b, size(input.t) > 0))", list.data);
+    limit_check("input.l.all(a, input.l.all(b, input.t <= input.t))", list.data);
     buf_add_z(&deep, "{\"l\":");
     for (int i = 0; i < 62; i++)
         buf_add_char(&deep, '[');
