@@ -74,7 +74,7 @@ clean: ## remove what was built
 	rm -rf build build-*
 
 help: ## this list
-	$(Q)awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST) | sort
+	$(Q)awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST) | sort
 
 JOBS = $(shell nproc)
 
