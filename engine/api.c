@@ -3,6 +3,7 @@
 #include "dsl/jsonschema.h"
 #include "engine/api_impl.h"
 #include "engine/base/rand.h"
+#include "engine/failpoint.h"
 #include "engine/key.h"
 #include "engine/limits.h"
 #include "engine/log.h"
@@ -139,6 +140,50 @@ static void ready(struct api *api, struct control_request *request)
     else
         control_problem(request, 503, "not_ready", NULL,
                         "the database is away or no shard is owned yet");
+}
+
+static void metric(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metric_one(struct buf *out, const char *name, const char *type, const char *help,
+                       uint64_t value)
+{
+    metric(out, name, type, help);
+    buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+/* The text format of Prometheus. */
+static void metrics(struct api *api, struct control_request *request)
+{
+    struct runner_stats stats = runner_stats(api->o.runner);
+    struct buf out = {0};
+    metric_one(&out, "saga_runs_started_total", "counter", "Runs started by this daemon.",
+               stats.started);
+    metric_one(&out, "saga_submits_repeated_total", "counter",
+               "Submits of a run id that was used before.", stats.taken);
+    metric(&out, "saga_runs_entered_total", "counter", "Runs that came into a state.");
+    for (int state = RUN_RUNNING; state < RUN_STATE_COUNT; state++)
+        buf_printf(&out, "saga_runs_entered_total{state=\"%s\"} %llu\n",
+                   run_state_name((enum run_state)state), (unsigned long long)stats.entered[state]);
+    metric_one(&out, "saga_attempts_sent_total", "counter", "Attempts handed to an invoker.",
+               stats.commands);
+    metric(&out, "saga_attempts_ended_total", "counter", "Attempts that ended, by how.");
+    for (int kind = REPLY_NONE + 1; kind < REPLY_KIND_COUNT; kind++)
+        buf_printf(&out, "saga_attempts_ended_total{reply=\"%s\"} %llu\n",
+                   reply_kind_name((enum reply_kind)kind), (unsigned long long)stats.replies[kind]);
+    metric_one(&out, "saga_units_total", "counter", "Transactions acknowledged.", stats.units);
+    metric_one(&out, "saga_records_total", "counter", "Records acknowledged.", stats.records);
+    metric_one(&out, "saga_runs_resident", "gauge", "Runs in memory.", stats.resident);
+    metric_one(&out, "saga_attempts_in_flight", "gauge", "Attempts that wait for an answer.",
+               stats.in_flight);
+    metric_one(&out, "saga_shards_owned", "gauge", "Shards owned and loaded, of 64.",
+               (uint64_t)__builtin_popcountll(stats.shards));
+    metric_one(&out, "saga_database_up", "gauge", "1 if the database can be reached.",
+               store_pg_is_up(api->o.store));
+    control_reply_text(request, 200, "text/plain; version=0.0.4", buf_str(&out));
+    buf_free(&out);
 }
 
 /* --- definitions ---------------------------------------------------------------------------- */
@@ -356,6 +401,7 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
     struct submission *submission = arg;
     struct control_request *request = submission->request;
     struct arena *arena = control_arena(request);
+    FAILPOINT("submit_answer");
     if (answer->err.code) {
         problem_err(request, &answer->err);
         return;
@@ -375,6 +421,7 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
     json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
     json_object_add_z(out, "state", json_string_z(arena, run_state_name(answer->state)));
     control_reply(request, 202, json_text(out, arena));
+    FAILPOINT("submit_answered");
 }
 
 /* The owner accepted it, or said why not. */
@@ -529,6 +576,7 @@ static void verb_reply(struct control_request *request, struct str run_id, enum 
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
+    FAILPOINT("verb_answer");
     if (answer->err.code)
         problem_err(call->request, &answer->err);
     else
@@ -745,6 +793,7 @@ static const struct route {
     {CONTROL_GET, "/v1/ping", ping, NULL},
     {CONTROL_GET, "/healthz", ping, NULL},
     {CONTROL_GET, "/readyz", ready, NULL},
+    {CONTROL_GET, "/metrics", metrics, NULL},
     {CONTROL_PUT, "/v1/workflows", workflow_apply, NULL},
     {CONTROL_GET, "/v1/workflows", NULL, "select saga.workflows_json_v1()"},
     {CONTROL_POST, "/v1/validate", workflow_validate, NULL},

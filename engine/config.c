@@ -16,7 +16,7 @@ struct reader {
 
 void config_init(struct config *config)
 {
-    *config = (struct config){.drain_us = CONFIG_DRAIN_US};
+    *config = (struct config){.drain_us = CONFIG_DRAIN_US, .lease_us = CONFIG_LEASE_US};
 }
 
 void config_free(struct config *config)
@@ -57,6 +57,11 @@ bool config_log_format(struct str text, enum log_format *out)
             return true;
         }
     return false;
+}
+
+bool config_lease_ok(int64_t lease_us)
+{
+    return lease_us >= SECOND_US && lease_us <= 10 * MINUTE_US;
 }
 
 const char *config_service_url(const struct config *config, const char *service)
@@ -163,8 +168,8 @@ static void duration_read(struct reader *reader, const struct node *node, const 
 
 static void key_read(struct reader *reader, const struct pair *pair)
 {
-    static const char *const keys[] = {"database", "name",    "socket", "log_format", "drain",
-                                       "services", "secrets", "env",    "exec"};
+    static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
+                                       "lease",    "services", "secrets", "env",        "exec"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -184,7 +189,11 @@ static void key_read(struct reader *reader, const struct pair *pair)
         exec_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
-    else if (str_eq_z(key, "log_format")) {
+    else if (str_eq_z(key, "lease")) {
+        duration_read(reader, value, "lease", &config->lease_us);
+        if (!config_lease_ok(config->lease_us))
+            complain(reader, "E901", value, "`lease` is a duration of 1s to 10m");
+    } else if (str_eq_z(key, "log_format")) {
         config->has_log_format = true;
         if (!config_log_format(value->text, &config->log_format))
             complain(reader, "E901", value, "`log_format` is one of human, logfmt, json");

@@ -3,7 +3,7 @@
  * same diagnostics.
  *
  *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
- *     log_format: human|logfmt|json     drain: 30s
+ *     log_format: human|logfmt|json     drain: 30s        lease: 10s
  *     services: {payments: {url: "https://..."}}                 # wins over a workflow's own url
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
  *     env: [REGION]                                              # what `env.NAME` may read
@@ -25,7 +25,7 @@ struct config {
     const char *database, *name, *socket; /* NULL: not set */
     bool has_log_format;
     enum log_format log_format;
-    int64_t drain_us;
+    int64_t drain_us, lease_us;
     const struct config_pair *services; /* name and url */
     const struct config_pair *secrets;  /* name and source */
     const char *const *env_names;
@@ -34,6 +34,7 @@ struct config {
 };
 
 #define CONFIG_DRAIN_US (30 * SECOND_US)
+#define CONFIG_LEASE_US (10 * SECOND_US)
 
 /* Defaults without a file. */
 void config_init(struct config *config);
@@ -45,6 +46,8 @@ MUST_USE int config_file_read(const char *path, struct arena *arena, struct str 
                               struct err *err);
 /* {"human": ...}: false if it is no format. */
 bool config_log_format(struct str text, enum log_format *out);
+/* Shorter ones are lost by a busy machine, with longer ones nobody takes over while it matters. */
+bool config_lease_ok(int64_t lease_us);
 const char *config_service_url(const struct config *config, const char *service);
 
 #endif

@@ -17,7 +17,7 @@ static int dead_list(struct ctl *ctl)
         {"REASON", "reason|park_reason", ROWS_TEXT, false},
         {"STEP", "step|step_id|stopped_at", ROWS_TEXT, false},
         {"PARKED", "parked_at|since", ROWS_AGE, false},
-        {"AGE", "created_at", ROWS_AGE, false},
+        {"STARTED", "created_at", ROWS_TIME, true},
         {"CAUSE", "cause", ROWS_TEXT, true},
         {"ERROR", "error", ROWS_ERROR, false},
     };
@@ -178,7 +178,9 @@ static void stopped_show(struct ctl *ctl, const struct model_run *run)
         show_field(ctl, "stopped at",
                    arena_printf(&ctl->scratch, STR_FMT ", %s%s" STR_FMT, STR_ARG(step->id),
                                 model_phase_word(phase), error.len ? ": " : "", STR_ARG(error)));
-        show_field(ctl, "  key", step->key);
+        bool undo = phase == MODEL_UNDO_UNKNOWN || phase == MODEL_UNDO_FAILED;
+        show_field(ctl, "  key",
+                   undo && step->compensation_key.len ? step->compensation_key : step->key);
     }
 }
 

@@ -56,6 +56,13 @@ static const char *state_sentence(struct str state)
     return "is in a state that this version of sagactl does not know";
 }
 
+static const char *retrying_text(const struct model_step *step, struct arena *arena)
+{
+    return arena_printf(arena, "failed " STR_FMT " and will be tried again",
+                        STR_ARG(text_count(step->attempts, "time", arena)))
+        .ptr;
+}
+
 static void step_explain(struct ctl *ctl, const struct model_step *step)
 {
     struct arena *arena = &ctl->scratch;
@@ -70,13 +77,15 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     case STEP_REFUSED: said = "was not applied; it failed for good"; break;
     case STEP_UNKNOWN: said = "may or may not have been applied"; break;
     case STEP_CLAIMED: said = "has been sent and is not answered yet"; break;
-    case STEP_RETRYING: said = "failed so far and will be tried again"; break;
+    case STEP_RETRYING: said = retrying_text(step, arena); break;
     case STEP_WAITING: said = "is waiting"; break;
     case STEP_SKIPPED: said = "was skipped"; break;
     case STEP_WITHDRAWN: said = "was waiting when the run turned back, and was withdrawn"; break;
     case STEP_NONE:
     case STEP_PENDING: return;
     }
+    if (str_eq_z(step->state, "retrying"))
+        tries = STR("");
     bool failed = str_eq_z(step->state, "refused") || str_eq_z(step->state, "unknown") ||
                   str_eq_z(step->state, "retrying");
     line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),

@@ -45,6 +45,7 @@ static struct model_step step_read(const struct json *json)
         .state = text_of(json, "state"),
         .compensation_state = text_of(json, "compensation_state"),
         .key = text_of(json, "key"),
+        .compensation_key = text_of(json, "compensation_key"),
         .attempts = count_of(json, "attempts"),
         .compensation_attempts = count_of(json, "compensation_attempts"),
         .output = member(json, "output"),
@@ -322,6 +323,8 @@ static void next_for_step(struct next_list *list, const struct model_step *step)
     }
     if (phase == MODEL_UNDO_FAILED)
         next_add(list, "skip", name, "", "it was undone by hand");
+    if (phase == MODEL_REFUSED && !list->run->cause.len)
+        next_add(list, "skip", name, "", "it was done by hand: go on after it");
 }
 
 size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,

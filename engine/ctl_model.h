@@ -9,7 +9,7 @@
 #include "engine/ctl_core.h"
 
 struct model_step {
-    struct str id, effect, state, compensation_state, key;
+    struct str id, effect, state, compensation_state, key, compensation_key;
     int64_t attempts, compensation_attempts;
     const struct json *output, *error, *compensation_error; /* NULL: none */
     struct wall started_at, ended_at, next_at;

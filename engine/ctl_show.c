@@ -4,7 +4,7 @@
 #include "engine/ctl_verbs.h"
 
 #define NEXT_MAX 40
-#define LABEL_COLUMNS 12
+#define LABEL_COLUMNS 13
 
 void show_field(struct ctl *ctl, const char *label, struct str text)
 {
@@ -185,7 +185,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
     show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
-        show_field(ctl, "waits for", waiting ? str_z(waiting) : run->waiting_for);
+        if (!str_eq_z(run->state, "parked"))
+            show_field(ctl, "waits for", waiting ? str_z(waiting) : run->waiting_for);
     }
     show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
     show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);

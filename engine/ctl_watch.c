@@ -242,7 +242,7 @@ static void frame_draw(struct watch *watch, size_t rows)
 static void frame_rewind(struct watch *watch)
 {
     size_t rows = 0;
-    watch->columns = MAX(text_columns(), (size_t)10);
+    watch->columns = MAX(text_columns(), (size_t)2);
     for (size_t i = 0; i < watch->lines; i++)
         rows += 1 + (watch->widths[i] ? (watch->widths[i] - 1) / watch->columns : 0);
     if (rows)

@@ -1,7 +1,9 @@
 #include "engine/daemon.h"
 
 #include "engine/api.h"
+#include "engine/failpoint.h"
 #include "engine/invoke.h"
+#include "engine/invoke_sql.h"
 #include "engine/limits.h"
 #include "engine/log.h"
 #include "engine/runner.h"
@@ -13,6 +15,8 @@
 /* Shares are evened out one look at a time, so that two daemons do not throw shards at each other.
  */
 #define SHARE_SLACK 1
+/* Connections on which SQL actions run in the engine's database; each is a lane of its own. */
+#define ACTION_LANES 2
 
 struct daemon {
     struct daemon_options o;
@@ -24,6 +28,7 @@ struct daemon {
     struct plans *plans;
     struct store_pg *store;
     struct invoke *invoke;
+    struct invoke_sql *sql;
     struct runner *runner;
     struct api *api;
     struct control *control;
@@ -63,8 +68,10 @@ static void daemon_turn(void *arg)
 {
     struct daemon *daemon = arg;
     lease_check(daemon);
+    FAILPOINT("turn_begin");
     struct wall now = now_of(daemon);
     runner_turn(daemon->runner, now);
+    FAILPOINT("turn_end");
     ready_check(daemon);
     struct wall due = runner_due(daemon->runner);
     if (runner_has_work(daemon->runner))
@@ -203,7 +210,7 @@ static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsign
         if (daemons[i].is_me)
             mine = daemons[i].shards;
         bool lives =
-            daemons[i].is_me || (!daemons[i].clean && daemons[i].silent_us < STORE_TTL_US / 2);
+            daemons[i].is_me || (!daemons[i].clean && daemons[i].silent_us < daemons[i].ttl_us / 2);
         alive += lives;
         if (lives && !daemons[i].is_me &&
             (!poorest ||
@@ -308,7 +315,8 @@ static void store_open(struct daemon *daemon)
     struct store_pg_options options = {.uri = daemon->o.database,
                                        .daemon = daemon->o.name,
                                        .lock_file = daemon->o.lock_file,
-                                       .action_lanes = daemon->o.action_database ? 1 : 0,
+                                       .ttl_us = daemon->o.config->lease_us,
+                                       .action_lanes = daemon->o.action_database ? ACTION_LANES : 0,
                                        .polls_inbox = true};
     struct store_pg_events events = {.arg = daemon,
                                      .own = daemon_own,
@@ -327,6 +335,28 @@ static void store_open(struct daemon *daemon)
                                      .daemons = daemon_daemons,
                                      .problem = daemon_problem};
     daemon->store = store_pg_open(daemon->o.loop, &options, &events);
+}
+
+static void daemon_commit_answer(void *arg, uint64_t invocation_id,
+                                 const struct unit_answer *answer)
+{
+    struct daemon *daemon = arg;
+    runner_commit_answer(daemon->runner, invocation_id, answer);
+}
+
+static void sql_open(struct daemon *daemon)
+{
+    struct invoke_sql_options options = {.loop = daemon->o.loop,
+                                         .store = daemon->store,
+                                         .uri = daemon->o.action_database,
+                                         .daemon = daemon->o.name,
+                                         .lanes = daemon->o.action_database ? ACTION_LANES : 0,
+                                         .reply = invoke_reply,
+                                         .reply_arg = daemon->invoke,
+                                         .commit_answer = daemon_commit_answer,
+                                         .commit_arg = daemon};
+    daemon->sql = invoke_sql_new(&options);
+    invoke_register(daemon->invoke, ACTION_SQL, invoke_sql_port(daemon->sql));
 }
 
 static void runner_open(struct daemon *daemon)
@@ -350,6 +380,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     daemon->plans = plans_new(&daemon->dsl);
     invoke_open(daemon);
     store_open(daemon);
+    sql_open(daemon);
     runner_open(daemon);
     struct api_options api = {.loop = options->loop,
                               .runner = daemon->runner,
@@ -380,6 +411,7 @@ void daemon_close(struct daemon *daemon)
     api_free(daemon->api); /* answers what waits, before the transport goes */
     control_close(daemon->control);
     runner_free(daemon->runner);
+    invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
@@ -404,9 +436,11 @@ static void drain_look(void *arg)
     bool late = loop_mono().us >= daemon->drain_until.us;
     if (daemon->releasing)
         return;
-    if (late && !runner_is_idle(daemon->runner) && invoke_busy(daemon->invoke)) {
+    bool busy = invoke_busy(daemon->invoke) || invoke_sql_busy(daemon->sql);
+    if (late && !runner_is_idle(daemon->runner) && busy) {
         log_warn("the drain's time is over: attempts in flight are cut off; they count as unknown");
         invoke_drain(daemon->invoke, true);
+        invoke_sql_drain(daemon->sql, true);
     }
     if (!runner_is_idle(daemon->runner) && loop_mono().us < daemon->drain_until.us + SECOND_US) {
         loop_timer_set(daemon->drain_timer, DRAIN_LOOK_US);
@@ -427,6 +461,7 @@ void daemon_drain(struct daemon *daemon)
         control_stop(daemon->control);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
+    invoke_sql_drain(daemon->sql, false);
     daemon->drain_timer = loop_timer_new(daemon->o.loop, drain_look, daemon);
     loop_timer_set(daemon->drain_timer, 0);
 }

@@ -1,4 +1,6 @@
 #include "engine/invoke.h"
+
+#include "engine/failpoint.h"
 #include "engine/invoke_exec.h"
 #include "engine/invoke_http.h"
 
@@ -53,8 +55,10 @@ static void start(void *arg, const struct invocation *invocation)
     enum action_kind kind = invocation->request->action->kind;
     ASSERT(kind > ACTION_NONE && kind < KINDS_MAX);
     const struct port_invoke *port = &invoke->ports[kind];
+    FAILPOINT("invoke_start");
     if (port->start) {
         port->start(port->arg, invocation);
+        FAILPOINT("invoke_started");
         return;
     }
     struct orphan *orphan = xcalloc(1, sizeof(*orphan));
@@ -94,7 +98,9 @@ void invoke_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
                 reply->headers[i].name, secrets_mask(secrets, reply->headers[i].value, scratch)};
         masked.headers = headers;
     }
+    FAILPOINT("invoke_reply");
     invoke->options.reply(invoke->options.reply_arg, invocation_id, &masked);
+    FAILPOINT("invoke_replied");
     arena_reset(scratch);
 }
 

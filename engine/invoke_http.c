@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT_US (5 * SECOND_US)
-#define TARGETS_MAX 256                /* idle ones are dropped past it */
+#define TARGETS_MAX 64                 /* idle ones are dropped past it */
 #define SPARE_TRANSFERS_MAX 64         /* kept for reuse with their memory */
 #define QUEUE_SWEEP_US (100 * MS_US)   /* how late a waiting transfer may notice its limit */
 #define LANE_SWEEP_US (15 * SECOND_US) /* how often idle lanes are looked for */

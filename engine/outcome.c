@@ -299,6 +299,9 @@ static void words_choose(const struct reply *reply, struct arena *arena, struct 
             *message = (struct str){reply->stderr_text.ptr, MIN(reply->stderr_text.len, 400u)};
     } else if (reply->kind == REPLY_SQL && reply->sqlstate[0]) {
         *code = arena_printf(arena, "sqlstate_%s", reply->sqlstate);
+    } else if (reply->kind == REPLY_SQL || reply->kind == REPLY_SQL_OPEN) {
+        *code = STR("outcome_rule");
+        *message = STR("the statement went through, but a rule of `outcomes` says otherwise");
     } else if (reply->kind == REPLY_NO_ANSWER || reply->timed_out) {
         *code = reply->timed_out ? STR("timeout") : STR("no_answer");
     }

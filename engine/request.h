@@ -55,7 +55,7 @@ struct invocation {
     uint32_t attempt; /* 1-based */
     int64_t timeout_us;
     struct wall deadline_at; /* of this attempt: sent along as Saga-Deadline */
-    bool fresh_connection;   /* irreversible: never on a reused connection */
+    bool fresh_connection;   /* never on a reused connection: see runner.c */
 };
 
 #define REPLY_KINDS(X)                                                                            \
@@ -77,6 +77,9 @@ enum reply_kind {
     REPLY_KINDS(X)
 #undef X
 };
+#define X(id, name) +1
+enum { REPLY_KIND_COUNT = 1 REPLY_KINDS(X) }; /* for arrays by reply_kind */
+#undef X
 const char *reply_kind_name(enum reply_kind kind);
 
 struct reply {

@@ -27,6 +27,9 @@ enum run_state {
     RUN_STATES(X)
 #undef X
 };
+#define X(id, name) +1
+enum { RUN_STATE_COUNT = 1 RUN_STATES(X) }; /* for arrays by run_state */
+#undef X
 
 #define STEP_STATES(X)                                                                          \
     X(STEP_PENDING, "pending")                                                                  \

@@ -12,121 +12,14 @@
  *    any more (fenced, rewound) drops the images; loading is the only way back.
  * 6. There is no second recovery path: own, load, RECOVER.
  */
-#include "engine/runner.h"
-
-#include "engine/base/heap.h"
-#include "engine/base/map.h"
 #include "engine/base/rand.h"
 #include "engine/limits.h"
 #include "engine/log.h"
+#include "engine/runner_impl.h"
 
 #include <stdlib.h>
 
-struct slot;
-
-/* One event of one run, from its arrival until its consequences are carried out. */
-struct work {
-    struct work *next;
-    struct arena arena; /* the event's texts, the decision, and its scratch */
-    struct slot *slot;
-    const struct plan *plan; /* EVENT_START: one reference */
-    struct run_event event;
-    uint64_t invocation_id; /* EVENT_REPLY */
-    struct run_decision decision;
-    uint32_t durable; /* records of the decision that a store writes */
-    enum work_repair { REPAIR_NONE, REPAIR_NO_PAYLOAD, REPAIR_QUARANTINE } repair;
-    void (*cb)(void *arg, const struct runner_answer *answer);
-    void *cb_arg;
-};
-
-struct slot {
-    struct map_node node; /* by run id */
-    struct heap_node due;
-    struct str id;
-    uint16_t shard;
-    struct run *run; /* NULL: loading, or a start not decided yet */
-    bool loading, busy, ready;
-    struct slot *ready_next;
-    struct work *head, **tail;
-    uint32_t queued, flights;
-};
-
-/* An invocation whose reply has not come. */
-struct flight {
-    struct map_node node; /* by id */
-    uint64_t id;
-    struct slot *slot;
-    struct effect_ref ref;
-    char *item;
-    uint32_t attempt;
-};
-
-/* A unit and the works whose records it holds. */
-struct box {
-    struct box *next;
-    struct unit unit;
-    struct arena arena; /* unit_run array */
-    struct work **works;
-    uint32_t works_count, works_size, records;
-    uint64_t seq;
-};
-
-enum input_kind {
-    INPUT_UNIT,
-    INPUT_COMMIT,
-    INPUT_REPLY,
-    INPUT_LOADED,
-    INPUT_LOAD_DONE,
-    INPUT_LOAD_RUN_DONE,
-    INPUT_DOWN,
-    INPUT_UP
-};
-
-struct input {
-    struct input *next;
-    enum input_kind kind;
-    struct arena arena;
-    uint64_t id; /* invocation, or shards */
-    struct unit_answer answer;
-    struct reply reply;
-    const struct plan *plan;
-    struct str run_id;
-    struct run_record *records;
-    uint32_t count;
-};
-
-struct runner {
-    struct runner_config config;
-    struct port_store store;
-    struct port_invoke invoke;
-    struct port_watch watch;
-
-    struct map slots, flights;
-    struct heap due;
-    struct slot *ready, **ready_tail;
-    struct input *inputs, **inputs_tail;
-
-    /* the write lane */
-    bool owned, store_is_up, repairing, draining, closing;
-    uint64_t epoch, seq, decided_seq;
-    struct box *sent, **sent_tail;       /* in order, not answered */
-    struct box *waiting, **waiting_tail; /* sealed, to be sent (again) under new numbers */
-    struct box *open;                    /* collects the decisions of this turn */
-    uint32_t sent_count;
-    uint64_t shards, shards_loading, shards_leaving;
-    uint64_t shards_releasing; /* in a unit that is not decided */
-    struct str leaving_to;
-    struct arena leaving_arena;
-
-    struct work *committing; /* wait for the commit of their SQL action */
-    uint64_t next_invocation;
-    struct wall now;
-    struct runner_stats stats;
-};
-
-static void work_finish(struct runner *runner, struct work *work);
 static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox);
-static void unit_answered(struct runner *runner, const struct unit_answer *answer);
 
 /* --- life ---------------------------------------------------------------------------------- */
 
@@ -149,7 +42,7 @@ struct runner *runner_new(const struct runner_config *config, const struct port_
     return runner;
 }
 
-static void work_free(struct work *work)
+void work_free(struct work *work)
 {
     plan_unref(work->plan);
     arena_free(&work->arena);
@@ -163,16 +56,7 @@ static void input_free(struct input *input)
     free(input);
 }
 
-static void box_free(struct runner *runner, struct box *box)
-{
-    if (box->unit.encoded)
-        runner->store.encoded_free(runner->store.arg, box->unit.encoded);
-    arena_free(&box->arena);
-    free(box->works);
-    free(box);
-}
-
-static void slot_free(struct runner *runner, struct slot *slot)
+void slot_free(struct runner *runner, struct slot *slot)
 {
     ASSERT(!slot->flights && !slot->head && !slot->busy);
     map_remove(&runner->slots, &slot->node);
@@ -250,7 +134,7 @@ static void work_queue(struct runner *runner, struct work *work)
 }
 
 /* RECOVER goes before whatever waited for the load. */
-static void work_queue_first(struct runner *runner, struct work *work)
+void work_queue_first(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
     work->next = slot->head;
@@ -476,6 +360,19 @@ void runner_own_more(struct runner *runner, uint64_t shards)
     runner->store.load(runner->store.arg, shards);
 }
 
+/* What waited for the run is told why it cannot be had. */
+static void slot_unload(struct runner *runner, struct slot *slot, const char *why)
+{
+    run_free(slot->run);
+    slot->run = NULL;
+    while (slot->head) {
+        struct work *work = work_pop(slot);
+        answer_error(work, ERR_INTERNAL, why);
+        work_free(work);
+    }
+    slot_free(runner, slot);
+}
+
 static void run_loaded(struct runner *runner, struct input *input)
 {
     struct slot *slot = slot_find(runner, input->run_id);
@@ -490,21 +387,23 @@ static void run_loaded(struct runner *runner, struct input *input)
     for (uint32_t i = 0; i < input->count; i++)
         run_apply(slot->run, &input->records[i]);
     const char *broken = run_check(slot->run);
-    if (broken) {
-        log_error("run \"" STR_FMT "\" is not sound as loaded: %s", STR_ARG(slot->id), broken);
-        ASSERT(!broken);
+    if (broken) { /* rows that contradict each other: nothing may be decided on them */
+        log_error("run \"" STR_FMT "\" is not loaded, its rows are not sound: %s",
+                  STR_ARG(slot->id), broken);
+        slot_unload(runner, slot, broken);
+        return;
     }
     work_queue_first(runner, work_new(slot, EVENT_RECOVER));
 }
 
-static void answer_send(struct work *work, const struct runner_answer *answer)
+void answer_send(struct work *work, const struct runner_answer *answer)
 {
     if (work->cb)
         work->cb(work->cb_arg, answer);
     work->cb = NULL;
 }
 
-static void answer_error(struct work *work, enum err_code code, const char *text)
+void answer_error(struct work *work, enum err_code code, const char *text)
 {
     struct runner_answer answer = {0};
     err_set(&answer.err, code, "%s", text);
@@ -541,22 +440,12 @@ static void load_run_done(struct runner *runner, struct str run_id)
         slot_free(runner, slot);
 }
 
-static void work_lost(struct runner *runner, struct work *work)
+void work_lost(struct runner *runner, struct work *work)
 {
     if (runner->closing)
         work->cb = NULL;
     answer_error(work, ERR_UNAVAILABLE, "the daemon lost its lease");
     work_free(work);
-}
-
-static void list_lost(struct runner *runner, struct box *list)
-{
-    for (struct box *next; list; list = next) {
-        next = list->next;
-        for (uint32_t i = 0; i < list->works_count; i++)
-            work_lost(runner, list->works[i]);
-        box_free(runner, list);
-    }
 }
 
 /* Drops everything: what was acknowledged is in the database, what was not never happened or will
@@ -566,14 +455,7 @@ void runner_lost(struct runner *runner)
     struct map_node *node;
     runner->owned = false;
     runner->shards = runner->shards_loading = runner->shards_leaving = 0;
-    list_lost(runner, runner->sent);
-    list_lost(runner, runner->waiting);
-    if (runner->open)
-        list_lost(runner, runner->open);
-    runner->sent = runner->waiting = runner->open = NULL;
-    runner->sent_tail = &runner->sent;
-    runner->waiting_tail = &runner->waiting;
-    runner->sent_count = 0;
+    lane_lost(runner);
     while (runner->committing) {
         struct work *work = runner->committing;
         runner->committing = work->next;
@@ -628,7 +510,7 @@ static void slot_due_set(struct runner *runner, struct slot *slot)
 }
 
 /* Images of ended and parked runs are not kept: a verb loads them again. */
-static void slot_settle(struct runner *runner, struct slot *slot)
+void slot_settle(struct runner *runner, struct slot *slot)
 {
     bool keep = slot->run && !run_state_is_terminal(slot->run->now.state) &&
                 slot->run->now.state != RUN_PARKED;
@@ -650,50 +532,9 @@ static uint32_t durable_count(const struct run_decision *decision)
     return count;
 }
 
-static struct box *box_new(void)
-{
-    return xcalloc(1, sizeof(struct box));
-}
-
-static void box_add(struct box *box, struct work *work)
-{
-    if (box->works_count == box->works_size) {
-        box->works_size = box->works_size ? box->works_size * 2 : 16;
-        box->works = xrealloc(box->works, box->works_size * sizeof(struct work *));
-    }
-    box->works[box->works_count++] = work;
-    box->records += work->durable;
-}
-
-/* Fixes the bytes. */
-static void box_seal(struct runner *runner, struct box *box)
-{
-    struct unit_run *runs = arena_array(&box->arena, struct unit_run, box->works_count);
-    for (uint32_t i = 0; i < box->works_count; i++) {
-        const struct work *work = box->works[i];
-        runs[i] = (struct unit_run){
-            .run_id = work->slot->id,
-            .shard = work->slot->shard,
-            .plan = work->slot->run ? work->slot->run->plan : work->plan,
-            .records = work->decision.records,
-            .records_count = work->decision.records_count,
-            .is_start = work->event.kind == EVENT_START,
-        };
-    }
-    box->unit.runs = runs;
-    box->unit.runs_count = box->works_count;
-    box->unit.records_count = box->records;
-    box->unit.encoded = runner->store.encode(runner->store.arg, &box->unit);
-}
-
 static void work_commit_action(struct runner *runner, struct work *work)
 {
-    struct box *box = box_new();
-    box_add(box, work);
-    box_seal(runner, box);
-    void *encoded = box->unit.encoded; /* taken by the store */
-    box->unit.encoded = NULL;
-    box_free(runner, box);
+    void *encoded = work_encode(runner, work); /* taken by the store */
     work->next = runner->committing;
     runner->committing = work;
     runner->store.commit(runner->store.arg, work->invocation_id, encoded);
@@ -711,7 +552,7 @@ static void work_becomes_settlement(struct work *work, const struct record_inbox
     work->durable = 1;
 }
 
-static void start_settle_taken(struct work *work, const struct unit_taken *taken)
+void start_settle_taken(struct work *work, const struct unit_taken *taken)
 {
     const struct record_start *start = &work->event.start;
     bool same = sha256_eq(&taken->input_hash, &start->input_hash) &&
@@ -751,14 +592,6 @@ static bool start_is_taken(struct work *work)
     if (work->event.verb.inbox_id.ptr)
         start_settle_taken(work, &taken);
     return true;
-}
-
-static void work_write(struct runner *runner, struct work *work)
-{
-    work->slot->busy = true;
-    if (!runner->open)
-        runner->open = box_new();
-    box_add(runner->open, work);
 }
 
 static void work_decide(struct runner *runner, struct work *work)
@@ -819,331 +652,17 @@ static void due_queue(struct runner *runner)
     }
 }
 
-/* --- law 2: sending ------------------------------------------------------------------------- */
-
-static void box_append(struct box *box, struct box ***tail)
-{
-    box->next = NULL;
-    **tail = box;
-    *tail = &box->next;
-}
-
-static struct box *box_pop(struct box **list, struct box ***tail)
-{
-    struct box *box = *list;
-    *list = box->next;
-    if (!*list)
-        *tail = list;
-    box->next = NULL;
-    return box;
-}
-
-static bool shard_is_quiet(const struct runner *runner, uint16_t shard)
-{
-    for (size_t i = 0; i < runner->slots.size; i++)
-        for (struct map_node *node = runner->slots.buckets[i]; node; node = node->chain) {
-            const struct slot *slot = CONTAINER_OF(node, struct slot, node);
-            if (slot->shard == shard &&
-                (slot->busy || slot->flights || slot->head || slot->loading))
-                return false;
-        }
-    return true;
-}
-
-static void shard_drop(struct runner *runner, uint16_t shard)
-{
-    for (size_t i = 0; i < runner->slots.size; i++)
-        for (struct map_node *node = runner->slots.buckets[i], *next; node; node = next) {
-            struct slot *slot = CONTAINER_OF(node, struct slot, node);
-            next = node->chain;
-            if (slot->shard == shard)
-                slot_free(runner, slot);
-        }
-}
-
-/* Quiet shards that are to leave go with this unit. */
-static void shards_release(struct runner *runner, struct box *box)
-{
-    for (uint16_t shard = 0; runner->shards_leaving && shard < RUN_SHARDS; shard++) {
-        uint64_t bit = UINT64_C(1) << shard;
-        if (!(runner->shards_leaving & bit) || (runner->shards_loading & bit) ||
-            !shard_is_quiet(runner, shard))
-            continue;
-        shard_drop(runner, shard);
-        runner->shards &= ~bit;
-        runner->shards_leaving &= ~bit;
-        runner->shards_releasing |= bit;
-        box->unit.release_shards |= bit;
-    }
-    if (box->unit.release_shards)
-        box->unit.release_to = arena_str(&box->arena, runner->leaving_to);
-}
-
-void runner_release(struct runner *runner, uint64_t shards, struct str to_lane)
-{
-    runner->shards_leaving |= shards & runner->shards;
-    arena_reset(&runner->leaving_arena);
-    runner->leaving_to = arena_str(&runner->leaving_arena, to_lane);
-}
-
-static struct box *box_next(struct runner *runner)
-{
-    if (runner->waiting)
-        return box_pop(&runner->waiting, &runner->waiting_tail);
-    struct box *open = runner->open;
-    bool worth = open && (!runner->sent_count || open->records >= UNIT_RECORDS_WORTH);
-    if (runner->shards_leaving && !runner->sent_count) {
-        struct box *box = open ? open : box_new();
-        shards_release(runner, box);
-        if (open || box->unit.release_shards) {
-            runner->open = box;
-            open = box;
-            worth = true;
-        } else {
-            box_free(runner, box);
-        }
-    }
-    if (!worth)
-        return NULL;
-    runner->open = NULL;
-    return open;
-}
-
-static void box_send(struct runner *runner, struct box *box)
-{
-    runner->store.send(runner->store.arg, box->unit.encoded, runner->epoch, box->seq);
-}
-
-static void lane_pump(struct runner *runner)
-{
-    if (!runner->owned || !runner->store_is_up || runner->repairing)
-        return;
-    while (runner->sent_count < UNITS_IN_FLIGHT_MAX) {
-        struct box *box = box_next(runner);
-        if (!box)
-            break;
-        if (!box->unit.encoded)
-            box_seal(runner, box);
-        box->seq = ++runner->seq;
-        box_append(box, &runner->sent_tail);
-        runner->sent_count++;
-        box_send(runner, box);
-    }
-}
-
-/* --- law 4: answers ------------------------------------------------------------------------- */
-
-static void lane_resend(struct runner *runner)
-{
-    runner->store_is_up = true;
-    for (struct box *box = runner->sent; box; box = box->next)
-        box_send(runner, box);
-}
-
-/* The last of a failed series was answered: its numbers are free. */
-static void lane_repaired(struct runner *runner)
-{
-    if (!runner->repairing || runner->sent)
-        return;
-    runner->repairing = false;
-    runner->seq = runner->decided_seq;
-}
-
-static bool payload_drop(struct work *work)
-{
-    bool dropped = false;
-    for (uint32_t i = 0; i < work->decision.records_count; i++) {
-        struct run_record *record = &work->decision.records[i];
-        if (record->kind != RECORD_CLAIM && record->kind != RECORD_EFFECT)
-            continue;
-        if (!record->effect.state.output.ptr)
-            continue;
-        record->effect.state.output = STR_NONE;
-        record->effect.state.output_invalid = true;
-        run_apply(work->slot->run, record);
-        dropped = true;
-    }
-    return dropped;
-}
-
-/* The run stops with what the database said; nothing of the refused decision stays. */
-static void work_quarantine(struct runner *runner, struct work *work, const struct err *why)
-{
-    struct run *run = work->slot->run;
-    struct run_record *records = arena_array(&work->arena, struct run_record, 2);
-    struct json *error = json_object_new(&work->arena, 5);
-    json_object_add_z(error, "step", &json_null);
-    json_object_add_z(error, "code", json_string_z(&work->arena, "quarantine"));
-    json_object_add_z(error, "status", &json_null);
-    json_object_add_z(error, "message",
-                      json_string(&work->arena, str_is_utf8(str_z(why->text))
-                                                    ? arena_str(&work->arena, str_z(why->text))
-                                                    : STR("PostgreSQL refused a record")));
-    json_object_add_z(error, "body", &json_null);
-    records[0] = (struct run_record){.kind = RECORD_RUN, .run = run->now};
-    records[0].run.state = RUN_PARKED;
-    records[0].run.reason = PARK_QUARANTINE;
-    records[0].run.output = STR_NONE;
-    records[0].run.residue = STR_NONE;
-    records[0].run.ended_at = WALL_NONE;
-    records[0].run.error = json_text(error, &work->arena);
-    records[1] = (struct run_record){.kind = RECORD_EVENT,
-                                     .event = {.seq = run->events + 1,
-                                               .at = runner->now,
-                                               .what = STR("parked"),
-                                               .step = STR(""),
-                                               .detail = STR("quarantine"),
-                                               .actor = STR("")}};
-    work->decision.records = records;
-    work->decision.records_count = 2;
-    work->decision.commands_count = 0;
-    work->durable = 2;
-    run_apply(run, &records[0]);
-    run_apply(run, &records[1]);
-}
-
-static void box_requeue(struct runner *runner, struct work *const *works, uint32_t count)
-{
-    struct box *box = box_new();
-    for (uint32_t i = 0; i < count; i++)
-        box_add(box, works[i]);
-    box_append(box, &runner->waiting_tail);
-}
-
-/* A start that the database cannot store is refused; anything else is repaired step by step. */
-static void work_rejected(struct runner *runner, struct work *work, const struct err *why)
-{
-    struct slot *slot = work->slot;
-    if (work->event.kind == EVENT_START || work->event.kind == EVENT_NONE) {
-        struct runner_answer answer = {.err = *why};
-        answer.err.code = ERR_INVALID;
-        answer_send(work, &answer);
-        work_free(work);
-        run_free(slot->run);
-        slot->run = NULL;
-        slot->busy = false;
-        slot_settle(runner, slot);
-        return;
-    }
-    if (work->repair == REPAIR_NONE && payload_drop(work)) {
-        work->repair = REPAIR_NO_PAYLOAD;
-    } else if (work->repair != REPAIR_QUARANTINE) {
-        work->repair = REPAIR_QUARANTINE;
-        work_quarantine(runner, work, why);
-    } else {
-        log_error("run \"" STR_FMT "\" cannot even be parked: %s", STR_ARG(slot->id), why->text);
-        answer_error(work, ERR_INTERNAL, why->text);
-        work_free(work);
-        return; /* the slot stays busy: nothing more is tried before a reload */
-    }
-    box_requeue(runner, &work, 1);
-}
-
-static void box_rejected(struct runner *runner, struct box *box, const struct err *why)
-{
-    log_warn("PostgreSQL refused a unit of %u runs: %s", box->works_count, why->text);
-    if (box->unit.release_shards) { /* try the hand-over again with a later unit */
-        runner->shards_releasing &= ~box->unit.release_shards;
-        runner->shards |= box->unit.release_shards;
-        runner->shards_leaving |= box->unit.release_shards;
-    }
-    if (box->works_count == 1) {
-        work_rejected(runner, box->works[0], why);
-    } else if (box->works_count) {
-        uint32_t half = box->works_count / 2;
-        box_requeue(runner, box->works, half);
-        box_requeue(runner, box->works + half, box->works_count - half);
-    }
-    box_free(runner, box);
-}
-
-static const struct unit_taken *taken_find(const struct unit_answer *answer, struct str run_id)
-{
-    for (uint32_t i = 0; i < answer->taken_count; i++)
-        if (str_eq(answer->taken[i].run_id, run_id))
-            return &answer->taken[i];
-    return NULL;
-}
-
-/* The id belongs to another run: our image of it never was. */
-static void work_taken(struct runner *runner, struct work *work, const struct unit_taken *taken)
-{
-    struct slot *slot = work->slot;
-    struct runner_answer answer = {.taken = taken};
-    answer_send(work, &answer);
-    run_free(slot->run);
-    slot->run = NULL;
-    slot->busy = false;
-    if (work->event.verb.inbox_id.ptr) {
-        start_settle_taken(work, taken);
-        work_queue_first(runner, work);
-    } else {
-        work_free(work);
-    }
-    if (slot->head && slot->head->event.kind != EVENT_START &&
-        slot->head->event.kind != EVENT_NONE) {
-        slot->loading = true;
-        runner->store.load_run(runner->store.arg, slot->id);
-        return;
-    }
-    slot_settle(runner, slot);
-}
-
-static void box_applied(struct runner *runner, struct box *box, const struct unit_answer *answer)
-{
-    runner->decided_seq = box->seq;
-    runner->shards_releasing &= ~box->unit.release_shards;
-    runner->stats.units++;
-    runner->stats.records += box->records;
-    for (uint32_t i = 0; i < box->works_count; i++) {
-        struct work *work = box->works[i];
-        const struct unit_taken *taken = NULL;
-        if (work->event.kind == EVENT_START)
-            taken = taken_find(answer, work->slot->id);
-        if (taken)
-            work_taken(runner, work, taken);
-        else
-            work_finish(runner, work);
-    }
-    box_free(runner, box);
-}
-
-static void unit_answered(struct runner *runner, const struct unit_answer *answer)
-{
-    if (!runner->sent)
-        return; /* the answer to something dropped */
-    if (answer->verdict == UNIT_UNDECIDED)
-        return; /* stays, to be resent when the store is back */
-    ASSERT(answer->verdict != UNIT_NONE);
-    if (answer->verdict == UNIT_CONFLICT) {
-        log_error("unit %llu was written before with other bytes: a bug",
-                  (unsigned long long)runner->sent->seq);
-        ASSERT(answer->verdict != UNIT_CONFLICT);
-    }
-    if (answer->verdict == UNIT_FENCED || (answer->verdict == UNIT_GAP && !runner->repairing)) {
-        log_warn(answer->verdict == UNIT_FENCED
-                     ? "fenced: another daemon has taken this one's shards"
-                     : "the database is older than what it acknowledged: loading everything again");
-        runner_lost(runner);
-        return;
-    }
-    struct box *box = box_pop(&runner->sent, &runner->sent_tail);
-    runner->sent_count--;
-    if (answer->verdict == UNIT_REJECTED) {
-        runner->repairing = true;
-        box_rejected(runner, box, &answer->err);
-    } else if (answer->verdict == UNIT_GAP) {
-        box_append(box, &runner->waiting_tail);
-    } else {
-        box_applied(runner, box, answer);
-    }
-    lane_repaired(runner);
-}
-
 /* --- law 3: commands after the acknowledgement ----------------------------------------------- */
 
-static void command_invoke(struct runner *runner, struct slot *slot,
-                           const struct run_command *command)
+/* A kept-alive connection may be closed by the other side at the moment of reuse, which looks like
+ * a lost answer: not to be risked where an unknown outcome cannot be repeated. */
+static bool wants_fresh_connection(const struct plan_action *action)
+{
+    return action->effect == EFFECT_IRREVERSIBLE ||
+           (action->effect == EFFECT_COMPENSABLE && !action->idempotency.ttl_us);
+}
+
+void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
 {
     struct flight *flight = xcalloc(1, sizeof(*flight));
     flight->id = runner->next_invocation++;
@@ -1168,12 +687,12 @@ static void command_invoke(struct runner *runner, struct slot *slot,
         .attempt = command->attempt,
         .timeout_us = command->timeout_us,
         .deadline_at = command->deadline_at,
-        .fresh_connection = command->rendered.request.action->effect == EFFECT_IRREVERSIBLE,
+        .fresh_connection = wants_fresh_connection(command->rendered.request.action),
     };
     runner->invoke.start(runner->invoke.arg, &invocation);
 }
 
-static void work_finish(struct runner *runner, struct work *work)
+void work_finish(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
     struct runner_answer answer = {.err = work->decision.answer};
@@ -1192,6 +711,9 @@ static void work_finish(struct runner *runner, struct work *work)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
     }
     runner->stats.started += work->event.kind == EVENT_START;
+    for (uint32_t i = 0; i < work->decision.records_count; i++)
+        if (work->decision.records[i].kind == RECORD_RUN)
+            runner->stats.entered[work->decision.records[i].run.state]++;
     answer_send(work, &answer);
     if (work->durable)
         runner->watch.changed(runner->watch.arg, slot->run);
@@ -1233,7 +755,7 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->event.reply.ref.item = arena_str(&work->arena, flight->ref.item);
     work->event.reply.attempt = flight->attempt;
     work->event.reply.reply = reply;
-    runner->stats.replies++;
+    runner->stats.replies[reply->kind]++;
     flight_free(runner, flight);
     work_queue(runner, work);
 }

@@ -98,7 +98,10 @@ struct runner_stats {
     uint32_t resident, in_flight, units_in_flight, queued;
     uint64_t shards;         /* owned and loaded */
     uint64_t units, records; /* acknowledged so far */
-    uint64_t started, replies, commands;
+    uint64_t started, commands;
+    uint64_t taken;                     /* submits of an id that was used before */
+    uint64_t replies[REPLY_KIND_COUNT]; /* attempts that ended, by how */
+    uint64_t entered[RUN_STATE_COUNT];  /* runs that came into a state */
 };
 struct runner_stats runner_stats(const struct runner *runner);
 /* True when nothing is undecided, queued or in flight: a drained daemon may leave. */

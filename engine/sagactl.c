@@ -31,9 +31,10 @@ static int run(struct ctl *ctl, int argc, char **argv)
     int code = ctl_parse(ctl, argc, argv, &help, &version);
     if (code)
         return code;
-    ctl->color = color_wanted(ctl, STDOUT_FILENO);
+    bool people = ctl->format == CTL_FORMAT_TABLE || ctl->format == CTL_FORMAT_WIDE;
+    ctl->color = people && color_wanted(ctl, STDOUT_FILENO);
     ctl->color_stderr = color_wanted(ctl, STDERR_FILENO);
-    ctl->terminal = is_terminal(STDOUT_FILENO);
+    ctl->terminal = people && is_terminal(STDOUT_FILENO);
     if (version) {
         buf_add_z(&ctl->out, "sagactl " SAGA_VERSION "\n");
         return CTL_OK;

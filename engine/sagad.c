@@ -4,6 +4,7 @@
 #include "engine/base/buf.h"
 #include "engine/config.h"
 #include "engine/daemon.h"
+#include "engine/failpoint.h"
 #include "engine/limits.h"
 #include "engine/loop.h"
 #include "engine/migrate.h"
@@ -17,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ static const char usage_text[] =
     "                       /run/sagad/sagad.sock)\n"
     "  --name NAME          of this daemon; two with one name do not run together (default: host)\n"
     "  --drain DURATION     how long SIGTERM waits for attempts in flight (default: 30s)\n"
+    "  --lease DURATION     another daemon takes over after this long a silence (default: 10s)\n"
     "  --log-format FORMAT  human, logfmt or json\n"
     "  --log-level LEVEL    debug, info, warning or error\n"
     "  --ephemeral          with --dev: data in a temporary folder that is removed at the end\n"
@@ -50,7 +53,7 @@ static const char usage_text[] =
 struct options {
     const char *config_path, *database, *action_database, *socket, *name, *dev_dir;
     bool dev, ephemeral, print, check, migrate;
-    int64_t drain_us; /* 0: not given */
+    int64_t drain_us, lease_us; /* 0: not given */
     enum log_format log_format;
     enum log_level log_level;
     bool has_log_format;
@@ -112,6 +115,7 @@ enum {
     OPT_SOCKET,
     OPT_NAME,
     OPT_DRAIN,
+    OPT_LEASE,
     OPT_LOG_FORMAT,
     OPT_LOG_LEVEL,
     OPT_PRINT,
@@ -128,6 +132,7 @@ static const struct option long_options[] = {
     {"socket", required_argument, NULL, OPT_SOCKET},
     {"name", required_argument, NULL, OPT_NAME},
     {"drain", required_argument, NULL, OPT_DRAIN},
+    {"lease", required_argument, NULL, OPT_LEASE},
     {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"print", no_argument, NULL, OPT_PRINT},
@@ -150,6 +155,11 @@ static void option_take(struct options *options, int option, const char *value)
     case OPT_DRAIN:
         if (!duration_parse(str_z(value), &options->drain_us))
             usage_exit("--drain: \"%s\" is not a duration like 30s", value);
+        break;
+    case OPT_LEASE:
+        if (!duration_parse(str_z(value), &options->lease_us) ||
+            !config_lease_ok(options->lease_us))
+            usage_exit("--lease: \"%s\" is not a duration of 1s to 10m", value);
         break;
     case OPT_LOG_FORMAT:
         options->has_log_format = true;
@@ -514,6 +524,8 @@ static int daemon_main(struct process *process)
     struct options *options = &process->options;
     if (options->drain_us)
         process->config.drain_us = options->drain_us;
+    if (options->lease_us)
+        process->config.lease_us = options->lease_us;
     log_setup(options->log_level, options->has_log_format          ? options->log_format
                                   : process->config.has_log_format ? process->config.log_format
                                                                    : LOG_HUMAN);
@@ -570,12 +582,27 @@ static void process_free(struct process *process, int code)
     config_free(&process->config);
 }
 
+/* Descriptors bound the requests in flight; the soft limit is often the shell's 1024. */
+static void descriptors_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)65536);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_warn("could not raise the limit of open files: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     struct process process = {0};
+    struct err err;
     options_read(argc, argv, &process.options);
+    if (failpoint_setup(&err) != 0)
+        usage_exit("%s", err.text);
     if (process.options.migrate)
         return migrate_main(&process.options);
+    descriptors_raise();
     int code = process.options.dev ? dev_prepare(&process) : production_prepare(&process);
     if (code == EXIT_OK)
         code = daemon_main(&process);

@@ -134,6 +134,11 @@ struct str store_field(const PGresult *rows, int row, int column)
     return (struct str){PQgetvalue(rows, row, column), (size_t)PQgetlength(rows, row, column)};
 }
 
+const uint32_t *store_pg_types(const struct store_pg *store)
+{
+    return store->types[0] ? store->types : NULL;
+}
+
 bool store_pg_is_up(const struct store_pg *store)
 {
     return store->ready;
@@ -307,6 +312,8 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
     struct arena arena = {0};
     struct unit_answer answer = {0};
     unit_answer_read(flight, result, &arena, &answer);
+    if (answer.verdict != UNIT_UNDECIDED)
+        FAILPOINT("unit_answered");
     store->flights--;
     store->release_no += flight->releases;
 
@@ -331,6 +338,7 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
     if (flight->unit) {
         flight->unit->flight = NULL;
         store->events.unit_answer(store->events.arg, &answer);
+        FAILPOINT("unit_told");
     }
     free(flight);
     arena_free(&arena);
@@ -378,15 +386,24 @@ static void unit_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
     unit->flight = flight;
     store->flights++;
     store->release_no += flight->releases;
+    FAILPOINT("unit_send");
     pgconn_exec(store->write, WRITE_APPLY, &params, 0, unit_answered, flight);
+    FAILPOINT("unit_sent");
 }
 
-static void no_commit(void *arg, uint64_t invocation_id, void *encoded)
+static void unit_commit(void *arg, uint64_t invocation_id, void *encoded)
 {
-    (void)arg;
-    (void)invocation_id;
-    (void)encoded;
-    ASSERT(!"commit belongs to invoke_sql");
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    ASSERT(store->commit);
+    store->commit(store->commit_arg, invocation_id, encoded);
+}
+
+void store_pg_commit_by(struct store_pg *store,
+                        void (*commit)(void *arg, uint64_t invocation_id, void *encoded), void *arg)
+{
+    store->commit = commit;
+    store->commit_arg = arg;
 }
 
 struct port_store store_pg_port(struct store_pg *store)
@@ -396,7 +413,7 @@ struct port_store store_pg_port(struct store_pg *store)
         .encode = unit_encode,
         .encoded_free = unit_free,
         .send = unit_send,
-        .commit = no_commit,
+        .commit = unit_commit,
         .load = load_start,
         .load_run = load_run_start,
     };

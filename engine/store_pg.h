@@ -46,6 +46,7 @@ struct store_daemon {
     uint64_t shards;
     bool clean; /* it drained and left */
     bool is_me;
+    int64_t ttl_us;    /* of its lease */
     int64_t silent_us; /* how long nothing moved, by this machine's clock */
 };
 
@@ -90,8 +91,11 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
                                const struct store_pg_events *events);
 void store_pg_close(struct store_pg *store); /* NULL is allowed; leaves the leases as they are */
 
-/* The functions for the runner. `commit` is invoke_sql's: see invoke_sql_commit. */
+/* The functions for the runner. `commit` goes to whom store_pg_commit_by names. */
 struct port_store store_pg_port(struct store_pg *store);
+void store_pg_commit_by(struct store_pg *store,
+                        void (*commit)(void *arg, uint64_t invocation_id, void *encoded),
+                        void *arg);
 
 /* --- leases --- */
 
@@ -111,9 +115,12 @@ bool store_pg_is_up(const struct store_pg *store);
 /* An action lane of this daemon, index from 0; false while the lanes are not ours. */
 struct store_lane {
     char name[80];
-    uint64_t epoch, seq;
+    char token[33];      /* what only this daemon knows of the lease */
+    uint64_t epoch, seq; /* seq: of the last unit when it was acquired */
 };
 bool store_pg_action_lane(const struct store_pg *store, unsigned index, struct store_lane *out);
+/* Numbers of the composite types in this database, for pgunit_list; NULL before it was up. */
+const uint32_t *store_pg_types(const struct store_pg *store);
 
 /* --- for the API --- */
 

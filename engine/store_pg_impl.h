@@ -5,6 +5,7 @@
 #define ENGINE_STORE_PG_IMPL_H
 
 #include "engine/base/map.h"
+#include "engine/failpoint.h"
 #include "engine/store_pg.h"
 #include "engine/store_pg_codec.h"
 
@@ -96,6 +97,8 @@ struct store_pg {
     unsigned flights;     /* units sent and not answered */
     unsigned answers_due; /* sends while it was down, to be answered undecided */
     struct loop_call answers_call;
+    void (*commit)(void *arg, uint64_t invocation_id, void *encoded);
+    void *commit_arg;
     unsigned release_no; /* moves whenever a hand-over is sent or answered */
 
     /* leases */

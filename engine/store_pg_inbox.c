@@ -91,6 +91,7 @@ static bool row_offer(struct store_pg *store, const PGresult *rows, int i)
             return false;
         }
     }
+    FAILPOINT("inbox_offer");
     if (!store->events.inbox || !store->events.inbox(store->events.arg, &row))
         return false;
     row_remember(store, row.id);

@@ -198,6 +198,7 @@ static void acquired(void *arg, const struct pgconn_result *result)
         struct store_lane *lane = &store->lanes[row];
         snprintf(lane->name, sizeof(lane->name), STR_FMT,
                  STR_ARG(store_field(result->rows, row, 0)));
+        snprintf(lane->token, sizeof(lane->token), "%s", store->nonce);
         lane->epoch = (uint64_t)pg_int(store_field(result->rows, row, 1));
         lane->seq = (uint64_t)pg_int(store_field(result->rows, row, 2));
         struct wall last = pg_timestamp(store_field(result->rows, row, 3));
@@ -211,6 +212,7 @@ static void acquired(void *arg, const struct pgconn_result *result)
     if (lock_file_write(store, false, &err))
         store_problem(store, &err, false);
     loop_wall_set(store->loop, now, store->tried_at);
+    FAILPOINT("lease_acquired");
     store->lease = LEASE_HELD;
     store->beat_at = (struct mono){0};
     lease_beat(store, store->tried_at);
@@ -380,6 +382,7 @@ static void released(void *arg, const struct pgconn_result *result)
         return; /* lease_broken tells */
     if (result->err.code)
         store_problem(store, &result->err, false);
+    FAILPOINT("lease_released");
     store->lease = LEASE_OFF;
     if (store->released)
         store->released(store->released_arg);
@@ -484,6 +487,7 @@ static void daemons_tell(struct store_pg *store)
                 .shards = seen->shards,
                 .clean = seen->clean,
                 .is_me = !strcmp(seen->name, store->daemon),
+                .ttl_us = seen->ttl_us,
                 .silent_us = loop_mono().us - seen->since.us,
             };
     }

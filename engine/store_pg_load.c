@@ -198,6 +198,7 @@ static void page_came(void *arg, const struct pgconn_result *result)
     struct load *load = store->loads;
     if (ask_missing(store, rows))
         return;
+    FAILPOINT("load_page");
     for (int row = 0; row < PQntuples(rows); row++)
         deliver(store, rows, row);
     if (!load->shards || (uint32_t)PQntuples(rows) < load->limit) {

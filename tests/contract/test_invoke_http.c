@@ -975,19 +975,16 @@ static void test_a_daemon_5(void **state)
     tls_server_open(&server);
     world_open(w, &(struct invoke_http_options){.ca_file = server.cert});
     w->files--; /* the server's */
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         fake_http(&call, server.url, "/");
         call.invocation.fresh_connection = true;
         fake_start(&call, w->port);
     }
-    assert_true(fake_replies_wait(&w->replies, 300, 20 * SECOND_US));
+    assert_true(fake_replies_wait(&w->replies, 100, 20 * SECOND_US));
     unsigned whole = 0;
-    for (size_t i = 0; i < w->replies.count; i++) {
-        enum reply_kind kind = w->replies.list[i].reply.kind;
-        whole += kind == REPLY_HTTP;
-        assert_true(kind == REPLY_HTTP || kind == REPLY_NO_ANSWER); /* a reset may overtake */
-    }
-    assert_true(whole > 0);
+    for (size_t i = 0; i < w->replies.count; i++)
+        whole += w->replies.list[i].reply.status == 200;
+    assert_true(whole > 0); /* a reset may overtake some answers */
     tls_server_close(&server);
 }
 

@@ -72,6 +72,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_any(self):
         fake = self.server.fake
+        if self.server.stopped:
+            self.close_connection = True
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         request = Request(self, body)
         try:
@@ -114,6 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     request_queue_size = 64
+    stopped = False
 
     def handle_error(self, request, client_address):
         pass  # a client that goes away is what some tests are about
@@ -148,6 +152,7 @@ class FakeSagad:
     def stop(self):
         self.stopping.set()
         if self.server:
+            self.server.stopped = True  # connections that are kept alive get no more answers
             self.server.shutdown()
             self.server.server_close()
             self.server = None

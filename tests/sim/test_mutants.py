@@ -40,26 +40,26 @@ MUTANTS = [
     ("a failed compensation counts as done", "compensations/unwind.c",
      "case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);",
      "case STEP_REFUSED: return undo(UNDO_UNDONE);"),
-    ("a unit is resent under a new number", "engine/runner.c",
+    ("a unit is resent under a new number", "engine/lane.c",
      "for (struct box *box = runner->sent; box; box = box->next)\n        box_send(runner, box);",
      "for (struct box *box = runner->sent; box; box = box->next) {\n        "
      "box->seq = ++runner->seq;\n        box_send(runner, box);\n    }"),
-    ("a gap behind a failed unit counts as written", "engine/runner.c",
+    ("a gap behind a failed unit counts as written", "engine/lane.c",
      "} else if (answer->verdict == UNIT_GAP) {", "} else if (false) {"),
     ("a loaded run does not recover", "engine/runner.c",
      "work_queue_first(runner, work_new(slot, EVENT_RECOVER));", ""),
     ("a SQL action that was rolled back counts as applied", "engine/runner.c",
      "if (input->answer.verdict == UNIT_APPLIED || input->answer.verdict == UNIT_ALREADY) {",
      "if (true) {"),
-    ("commands go out before their records are acknowledged", "engine/runner.c",
+    ("commands go out before their records are acknowledged", "engine/lane.c",
      "    box_add(runner->open, work);\n}",
-     "    box_add(runner->open, work);\n    void command_invoke();\n    for (uint32_t i = 0; i < work->decision.commands_count; "
+     "    box_add(runner->open, work);\n    for (uint32_t i = 0; i < work->decision.commands_count; "
      "i++)\n        if (work->decision.commands[i].kind == COMMAND_INVOKE)\n            "
      "command_invoke(runner, work->slot, &work->decision.commands[i]);\n    "
      "work->decision.commands_count = 0;\n}"),
-    ("a taken run id is started all the same", "engine/runner.c",
+    ("a taken run id is started all the same", "engine/lane.c",
      "taken = taken_find(answer, work->slot->id);", "taken = NULL;"),
-    ("fenced is ignored", "engine/runner.c",
+    ("fenced is ignored", "engine/lane.c",
      "if (answer->verdict == UNIT_FENCED ||", "if ("),
     ("the direction is not looked at when a branch retries after the turn", "engine/attempt.c",
      "return side->maybe_applied && !step->compensate.tolerant;", "return true;"),
@@ -81,8 +81,6 @@ def try_mutant(number):
     os.makedirs(folder, exist_ok=True)
     source = os.path.join(folder, os.path.basename(path))
     text = text.replace(old, new)
-    if "void command_invoke();" in text:
-        text = text.replace("static void command_invoke(", "void command_invoke(")
     open(source, "w").write(text)
     obj = source[:-2] + ".o"
     program = os.path.join(folder, "sim")

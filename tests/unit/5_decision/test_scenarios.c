@@ -480,5 +480,12 @@ int main(void)
         tests[i] = (struct CMUnitTest){
             .name = names[i]->d_name, .test_func = scenario_test, .initial_state = path.data};
     }
-    return _cmocka_run_group_tests("decisions", tests, (size_t)count, NULL, NULL);
+    int failed = _cmocka_run_group_tests("decisions", tests, (size_t)count, NULL, NULL);
+    for (int i = 0; i < count; i++) {
+        free(tests[i].initial_state);
+        free(names[i]);
+    }
+    free(names);
+    free(tests);
+    return failed;
 }

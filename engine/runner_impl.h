@@ -1,0 +1,146 @@
+/*
+ * runner_impl.h: what runner.c (events, decisions, commands) and lane.c (units) share; nobody else
+ * includes it.
+ */
+#ifndef ENGINE_RUNNER_IMPL_H
+#define ENGINE_RUNNER_IMPL_H
+
+#include "engine/base/heap.h"
+#include "engine/base/map.h"
+#include "engine/runner.h"
+
+struct slot;
+
+/* One event of one run, from its arrival until its consequences are carried out. */
+struct work {
+    struct work *next;
+    struct arena arena; /* the event's texts, the decision, and its scratch */
+    struct slot *slot;
+    const struct plan *plan; /* EVENT_START: one reference */
+    struct run_event event;
+    uint64_t invocation_id; /* EVENT_REPLY */
+    struct run_decision decision;
+    uint32_t durable; /* records of the decision that a store writes */
+    enum work_repair { REPAIR_NONE, REPAIR_NO_PAYLOAD, REPAIR_QUARANTINE } repair;
+    void (*cb)(void *arg, const struct runner_answer *answer);
+    void *cb_arg;
+};
+
+struct slot {
+    struct map_node node; /* by run id */
+    struct heap_node due;
+    struct str id;
+    uint16_t shard;
+    struct run *run; /* NULL: loading, or a start not decided yet */
+    bool loading, busy, ready;
+    struct slot *ready_next;
+    struct work *head, **tail;
+    uint32_t queued, flights;
+};
+
+/* An invocation whose reply has not come. */
+struct flight {
+    struct map_node node; /* by id */
+    uint64_t id;
+    struct slot *slot;
+    struct effect_ref ref;
+    char *item;
+    uint32_t attempt;
+};
+
+/* A unit and the works whose records it holds. */
+struct box {
+    struct box *next;
+    struct unit unit;
+    struct arena arena; /* unit_run array */
+    struct work **works;
+    uint32_t works_count, works_size, records;
+    uint64_t seq;
+};
+
+enum input_kind {
+    INPUT_UNIT,
+    INPUT_COMMIT,
+    INPUT_REPLY,
+    INPUT_LOADED,
+    INPUT_LOAD_DONE,
+    INPUT_LOAD_RUN_DONE,
+    INPUT_DOWN,
+    INPUT_UP
+};
+
+struct input {
+    struct input *next;
+    enum input_kind kind;
+    struct arena arena;
+    uint64_t id; /* invocation, or shards */
+    struct unit_answer answer;
+    struct reply reply;
+    const struct plan *plan;
+    struct str run_id;
+    struct run_record *records;
+    uint32_t count;
+};
+
+struct runner {
+    struct runner_config config;
+    struct port_store store;
+    struct port_invoke invoke;
+    struct port_watch watch;
+
+    struct map slots, flights;
+    struct heap due;
+    struct slot *ready, **ready_tail;
+    struct input *inputs, **inputs_tail;
+
+    /* the write lane */
+    bool owned, store_is_up, repairing, draining, closing;
+    uint64_t epoch, seq, decided_seq;
+    struct box *sent, **sent_tail;       /* in order, not answered */
+    struct box *waiting, **waiting_tail; /* sealed, to be sent (again) under new numbers */
+    struct box *open;                    /* collects the decisions of this turn */
+    uint32_t sent_count;
+    uint64_t shards, shards_loading, shards_leaving;
+    uint64_t shards_releasing; /* in a unit that is not decided */
+    struct str leaving_to;
+    struct arena leaving_arena;
+
+    struct work *committing; /* wait for the commit of their SQL action */
+    uint64_t next_invocation;
+    struct wall now;
+    struct runner_stats stats;
+};
+
+/* --- runner.c --- */
+
+void slot_free(struct runner *runner, struct slot *slot);
+/* After something ended for the slot: goes on with its queue, waits for its due time, or leaves. */
+void slot_settle(struct runner *runner, struct slot *slot);
+void work_free(struct work *work);
+void work_queue_first(struct runner *runner, struct work *work);
+void answer_send(struct work *work, const struct runner_answer *answer);
+void answer_error(struct work *work, enum err_code code, const char *text);
+/* The records are durable: commands go out, the caller is answered. */
+void work_finish(struct runner *runner, struct work *work);
+/* Only after the acknowledgement (law 3). */
+void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command);
+/* What was not acknowledged is gone with the lease. */
+void work_lost(struct runner *runner, struct work *work);
+/* The submit's inbox row, if it came by one, must be settled although its run existed before. */
+void start_settle_taken(struct work *work, const struct unit_taken *taken);
+
+/* --- lane.c --- */
+
+/* Adds the work's records to the unit that is open. */
+void work_write(struct runner *runner, struct work *work);
+/* The bytes of a unit with this work alone, for a commit together with its SQL action. */
+void *work_encode(struct runner *runner, struct work *work);
+/* The oldest unit sent was answered. */
+void unit_answered(struct runner *runner, const struct unit_answer *answer);
+/* Sends what may be sent. */
+void lane_pump(struct runner *runner);
+/* Sends what is undecided again, byte for byte. */
+void lane_resend(struct runner *runner);
+void lane_lost(struct runner *runner);
+
+#endif

@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""What comes on stdout: for machines exactly what the daemon sent, for people golden texts."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
+from ctl_case import ROOT, CtlCase, main  # noqa: E402
+from fake_sagad import Answer, add_run, at, event, problem, run, step  # noqa: E402
+
+DECLINED = {"code": "card_declined", "status": 402, "message": "the card was declined",
+            "body": {"error": "declined"}}
+BROKEN = {"code": "internal", "status": 500, "message": "inventory is broken", "body": None}
+LOST = {"code": "no_answer", "status": None, "message": "no answer in 5s", "body": None}
+
+# Digits, spellings and order that a client which reads numbers or sorts members would lose.
+EXACT = ('{"z":1,"a":19.90,"big":12345678901234567890123,"e":1.0E+2,"neg":-0,'
+         '"text":"caf\\u00e9 \\/ \\"q\\"","deep":%s,"dup":{"k":1}}')
+DEEP = "[" * 60 + "1" + "]" * 60
+
+
+def completed():
+    times = dict(started_at=at(-300), ended_at=at(-299.5))
+    return run("completed", [step("reserve", "applied", output={"id": 1}, **times),
+                             step("charge", "applied", attempts=2, **times),
+                             step("confirm", "skipped"),
+                             step("receipt", "refused", effect="irreversible", error=BROKEN)],
+               output={"charge_id": "ch_1"}, tenant="shop")
+
+
+def parked():
+    return run(
+        "parked",
+        [step("reserve", "applied", compensation_state="refused", attempts=1,
+              compensation_attempts=10, compensation_error=BROKEN,
+              compensation_key="order-1:reserve:compensate",
+              started_at=at(-300), ended_at=at(-299)),
+         step("audit", "applied", effect="pure", started_at=at(-299), ended_at=at(-298.9)),
+         step("charge", "unknown", attempts=3, error=LOST, started_at=at(-298),
+              ended_at=at(-290)),
+         step("confirm"), step("receipt", effect="irreversible")],
+        cause="step_refused", error={"step": "charge", **DECLINED}, tenant="shop",
+        residue=[{"step": "reserve", "key": "order-1:reserve:execute", "state": "applied",
+                  "why": "not_undone", "reason": "compensation_failed"},
+                 {"step": "charge", "key": "order-1:charge:execute", "state": "unknown",
+                  "why": "unknown", "reason": "outcome_unknown"}])
+
+
+def retrying():
+    return run("running", [step("reserve", "applied", started_at=at(-5), ended_at=at(-4.9)),
+                           step("charge", "retrying", attempts=2, next_at=at(3600 * 5),
+                                error={"code": "unavailable", "status": 503, "message": "later"},
+                                started_at=at(-4.9)),
+                           step("confirm"), step("receipt", effect="irreversible")],
+               waiting_for="retry", run_id="order-2")
+
+
+HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
+           event(3, "turned back", "charge", "step_refused"),
+           event(4, "parked", "reserve", "compensation_failed")]
+
+
+class Output(CtlCase):
+    def world(self):
+        add_run(self.fake, parked())
+        add_run(self.fake, retrying())
+        done = completed()
+        done["run_id"] = "order-3"
+        add_run(self.fake, done)
+        self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
+        self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
+        self.fake.on("GET", "/v1/dead", {"dead": [
+            {"run_id": "order-1", "workflow": "order", "reason": "compensation_failed",
+             "step": "reserve", "parked_at": at(-200), "created_at": at(-300),
+             "error": {"step": "charge", **DECLINED},
+             "attempts": [{"key": "order-1:charge:execute", "number": n, "sent_at": at(-299 + n),
+                           "ended_at": at(-298 + n), "outcome": "unknown", "status": None,
+                           "error": LOST} for n in (1, 2, 3)]}]})
+        self.fake.on("GET", "/v1/workflows", {"workflows": [
+            {"workflow": "order", "version": "1.0", "hash": "ab" * 32, "steps": [{}, {}, {}, {}],
+             "description": "Reserve stock, charge the card.", "applied_at": at(-7200),
+             "applied_by": "uid:0", "current": True}]})
+        self.fake.on("GET", "/v1/daemons", {"daemons": [
+            {"daemon": "sagad-1", "lane": "sagad-1/write", "kind": "write", "shards": 40,
+             "epoch": 3, "last_time": at(-630)},
+            {"daemon": "sagad-2", "lane": "sagad-2/write", "kind": "write", "shards": 24,
+             "epoch": 1, "last_time": at(-690)}]})
+        self.fake.on("GET", "/v1/ping", {"daemon": "sagad-1", "version": "0.1.0",
+                                         "database": "up", "shards": 64, "uptime_s": 3725})
+        self.fake.on("POST", "/v1/runs", Answer({"run_id": "order-2", "state": "running"}, 202))
+        for verb in "cancel pause resume compensate abandon retry".split():
+            self.fake.on("POST", "/v1/runs/order-1/" + verb,
+                         {"run_id": "order-1", "state": "compensating"})
+        for verb in ("settle", "skip"):
+            self.fake.on("POST", "/v1/runs/order-1/steps/charge/" + verb,
+                         {"run_id": "order-1", "state": "compensating"})
+        self.order = os.path.join(ROOT, "examples", "shop", "order.yaml")
+        self.fake.on("PUT", "/v1/workflows", {"workflow": "order", "version": "1.0", "hash": "ab",
+                                              "status": "applied", "warnings": []})
+        self.fake.on("POST", "/v1/validate", {"ok": True, "diagnostics": []})
+
+    def commands(self):
+        return [["validate", self.order], ["apply", self.order], ["workflows"], ["schema"],
+                ["run", "order"], ["list"], ["show", "order-1"], ["wait", "order-3"],
+                ["events", "order-1"], ["explain", "order-1"], ["explain", "E203"],
+                ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["daemons"],
+                ["ping"], ["run", "order", "--wait", "--timeout", "300ms"],
+                ["settle", "order-1", "charge", "--applied", "--reason", "x"],
+                ["skip", "order-1", "charge", "--reason", "x"],
+                *[[verb, "order-1", "--reason", "x"]
+                  for verb in "cancel pause resume compensate abandon retry".split()]]
+
+    def test_a_cli_2_json(self):
+        """With -o json stdout is one JSON document and nothing else, with -o jsonl a document a
+        line, of every verb; the exit code is the same."""
+        self.world()
+        for command in self.commands():
+            with self.subTest(command=command):
+                people = self.ctl(*command)
+                pretty = self.ctl(*command, "-o", "json")
+                lines = self.ctl(*command, "-o", "jsonl")
+                self.assertEqual([people.code] * 2, [pretty.code, lines.code])
+                self.assertTrue(json.loads(pretty.out))
+                self.assertTrue(pretty.out.endswith("\n"))
+                self.assertTrue(lines.out)
+                for line in lines.out.splitlines():
+                    self.assertTrue(json.loads(line))
+                self.assertEqual(pretty.out,
+                                 self.ctl(*command, "--json", "--color", "always").out)
+
+    def test_a_cli_2_exact(self):
+        """Digits, spelling, order and depth of the daemon's JSON come out as they went in."""
+        self.world()
+        exact = EXACT % DEEP
+        self.fake.on("GET", "/v1/runs/x", Answer(raw=(
+            '{"run_id":"x","state":"completed","output":%s,"steps":[]}' % exact).encode()))
+        for args in (["show", "x"], ["wait", "x"]):
+            result = self.ctl(*args, "-o", "json")
+            self.assert_exit(0, result)
+            # Undo only the layout: outside of strings, JSON has no other white space.
+            squeezed = self.ctl(*args, "-o", "jsonl").out
+            self.assertEqual('{"run_id":"x","state":"completed","output":%s,"steps":[]}\n' % exact,
+                             squeezed)
+            self.assertEqual(squeezed.replace('caf\\u00e9 \\/', "").replace(" ", ""),
+                             "".join(part.strip() for part in result.out.replace(
+                                 'caf\\u00e9 \\/', "").splitlines()).replace(" ", "") + "\n")
+        row = '{"run_id":"x","state":"completed","workflow":"w","input":%s}' % exact
+        self.fake.on("GET", "/v1/runs", Answer(raw=('{"next":null,"runs":[%s,\n%s]}'
+                                                    % (row, row)).encode()))
+        self.assertEqual(row + "\n" + row + "\n", self.ctl("list", "-o", "jsonl").out)
+        self.assertIn("19.90", self.ctl("list", "-o", "json").out)
+        people = self.ctl("show", "x")
+        self.assert_exit(0, people)
+        self.assertIn('"a":19.90,"big":12345678901234567890123', people.out)
+        self.assertIn("x    w", self.ctl("list").out)
+
+    def test_layout(self):
+        """Pretty JSON is indented by two, with empty containers closed at once."""
+        self.fake.on("GET", "/v1/ping", Answer(raw=b'{"a":[],"b":{ },"c":[1,{"d":[[]]}], "e":""}'))
+        self.assertEqual('{\n  "a": [],\n  "b": {},\n  "c": [\n    1,\n    {\n      "d": [\n'
+                         '        []\n      ]\n    }\n  ],\n  "e": ""\n}\n',
+                         self.ctl("ping", "--json").out)
+
+    def test_names(self):
+        """-q and -o name print ids only, one a line."""
+        self.world()
+        for command, names in ((["list"], "order-1\norder-2\norder-3\n"),
+                               (["workflows"], "order\n"), (["dead"], "order-1\n"),
+                               (["daemons"], "sagad-1\nsagad-2\n"), (["ping"], "sagad-1\n"),
+                               (["show", "order-1"], "order-1\n"),
+                               (["dead", "show", "order-1"], "order-1\n"),
+                               (["wait", "order-3"], "order-3\n"), (["run", "order"], "order-2\n"),
+                               (["cancel", "order-1", "--reason", "x"], "order-1\n"),
+                               (["validate", self.order], "order\n"),
+                               (["apply", self.order], "order\n")):
+            self.assertEqual(names, self.ctl(*command, "-q").out, command)
+            self.assertEqual(names, self.ctl(*command, "-o", "name").out, command)
+
+    def test_golden(self):
+        """What people read is as it was meant to be."""
+        self.world()
+        for name, command in (
+                ("list", ["list"]), ("list_wide", ["list", "-o", "wide"]),
+                ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
+                ("show_wide", ["show", "order-3", "-o", "wide"]),
+                ("explain_parked", ["explain", "order-1"]),
+                ("explain_running", ["explain", "order-2"]),
+                ("explain_completed", ["explain", "order-3"]),
+                ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
+                ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
+                ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
+                ("wait", ["wait", "order-3"]), ("states", ["explain", "--states"]),
+                ("cancel", ["cancel", "order-1", "--reason", "x"])):
+            result = self.ctl(*command)
+            self.assert_exit(0, result)
+            self.assertEqual("", result.err)
+            text = result.out.replace("4h 59m", "5h 00m").replace("4m ago", "5m ago")
+            self.assert_golden(name + ".txt", text)
+
+    def test_more_states(self):
+        """Every park reason, cause and state is explained in words, not by its code alone."""
+        for reason in ("outcome_unknown compensation_failed pivot_passed key_conflict step_failed "
+                       "crash_loop quarantine").split():
+            add_run(self.fake, run("parked", [step("charge", "refused", error=DECLINED)],
+                                   park_reason=reason))
+            for verb in (["explain", "order-1"], ["show", "order-1"]):
+                result = self.ctl(*verb)
+                self.assert_exit(0, result)
+                self.assertNotIn(reason, result.out)
+                self.assertIn("sagactl abandon order-1 --reason TEXT", result.out)
+                self.assertEqual(reason == "key_conflict", "sagactl retry" not in result.out)
+        for cause in "step_refused budget deadline cancelled operator".split():
+            add_run(self.fake, run("compensating", [step("a", "applied")], cause=cause))
+            result = self.ctl("explain", "order-1")
+            self.assertIn("Then the run turned back: ", result.out)
+            self.assertNotIn("step_refused", result.out)
+        for state in "queued running compensating completed compensated parked abandoned".split():
+            add_run(self.fake, run(state, [step("a")]))
+            self.assertIn("(version 1.0) ", self.ctl("explain", "order-1").out)
+            self.assertNotIn("does not know", self.ctl("explain", "order-1").out)
+
+    def test_park_reason_from_history(self):
+        """A run document that does not say why it is parked is completed from the history."""
+        add_run(self.fake, run("parked", [step("charge", "unknown", error=LOST)]))
+        self.fake.on("GET", "/v1/runs/order-1/events",
+                     {"events": [event(1, "parked", "charge", "outcome_unknown")]})
+        self.assertIn("it is not known whether a step was applied", self.ctl("show", "order-1").out)
+
+    def test_paused(self):
+        """A paused run says so and names the verb that resumes it."""
+        add_run(self.fake, run("running", [step("a", "claimed")], paused=True,
+                               waiting_for="paused"))
+        self.fake.on("GET", "/v1/runs", {"runs": [run("running", paused=True)], "next": None})
+        self.assertIn("order-1  running, paused\n", self.ctl("show", "order-1").out)
+        self.assertIn("sagactl resume order-1", self.ctl("show", "order-1").out)
+        self.assertIn("a person to resume it", self.ctl("explain", "order-1").out)
+        self.assertIn("running, paused", self.ctl("list").out)
+
+    def test_not_dead(self):
+        """dead show of a run that is not parked is not found, and says what the run is."""
+        self.world()
+        result = self.ctl("dead", "show", "order-3")
+        self.assert_exit(3, result)
+        self.assertIn('"order-3" is completed, not parked', result.err)
+
+    def test_empty(self):
+        """Empty lists: nothing on stdout for people but a word on stderr, an empty list as JSON."""
+        self.fake.on("GET", "/v1/runs", {"runs": [], "next": None})
+        self.fake.on("GET", "/v1/workflows", {"workflows": []})
+        self.fake.on("GET", "/v1/dead", {"dead": []})
+        self.fake.on("GET", "/v1/daemons", {"daemons": []})
+        for verb, member in (("list", "runs"), ("workflows", "workflows"), ("dead", "dead"),
+                             ("daemons", "daemons")):
+            people = self.ctl(verb)
+            self.assert_exit(0, people)
+            self.assertEqual("", people.out)
+            self.assertNotEqual("", people.err)
+            self.assertEqual([], json.loads(self.ctl(verb, "-o", "json").out)[member])
+            self.assertEqual("", self.ctl(verb, "-o", "jsonl").out)
+
+
+class Lists(CtlCase):
+    def test_filters(self):
+        """The filters of list go to the daemon, encoded; the page's size is asked for."""
+        self.fake.on("GET", "/v1/runs", {"runs": [], "next": None})
+        self.ctl("list", "--state", "parked", "--workflow", "a&b=c %", "--since", "1h30m",
+                 "--limit", "7", "--cursor", "x/y+z")
+        self.assertEqual({"state": "parked", "workflow": "a&b=c %", "since": "1h30m",
+                          "limit": "7", "cursor": "x/y+z"}, self.fake.requests[0].query)
+
+    def pages(self, total):
+        def answer(request):
+            begin = int(request.query.get("cursor", "0"))
+            end = min(total, begin + int(request.query["limit"]))
+            return Answer({"runs": [run("running", run_id="r%04d" % i) for i in range(begin, end)],
+                           "next": str(end) if end < total else None})
+        self.fake.on("GET", "/v1/runs", answer)
+
+    def test_pages(self):
+        """Pages are fetched until the limit, which is 100 unless told otherwise; 0 means all."""
+        self.pages(1203)
+        for args, count in (([], 100), (["--limit", "700"], 700), (["--limit", "0"], 1203),
+                            (["--limit", "5"], 5), (["--limit", "1203"], 1203)):
+            result = self.ctl("list", "-q", *args)
+            self.assert_exit(0, result)
+            self.assertEqual(["r%04d" % i for i in range(count)], result.out.split())
+            self.assertEqual(count < 1203, "there are more" in result.err)
+            document = json.loads(self.ctl("list", "-o", "json", *args).out)
+            self.assertEqual(count, len(document["runs"]))
+            self.assertEqual(str(count) if count < 1203 else None, document["next"])
+        rest = self.ctl("list", "-q", "--cursor", "1200")
+        self.assertEqual(["r1200", "r1201", "r1202"], rest.out.split())
+
+
+class Verbs(CtlCase):
+    def sent(self, *args):
+        self.fake.requests.clear()
+        result = self.ctl(*args)
+        self.assertEqual(1, len(self.fake.requests), result)
+        request = self.fake.requests[0]
+        return request.method, request.target, request.body.decode()
+
+    def test_bodies(self):
+        """Each verb sends what it was told, with digits as they were typed."""
+        self.assertEqual(("POST", "/v1/runs", '{"workflow":"order","input":{}}'),
+                         self.sent("run", "order"))
+        self.assertEqual(
+            ("POST", "/v1/runs", '{"workflow":"order","input":{"a": 1.50, "b":'
+             '12345678901234567890},"run_id":"i-1","tenant":"t \\"x\\""}'),
+            self.sent("run", "order", "--input", '{"a": 1.50, "b":12345678901234567890}',
+                      "--id=i-1", "--tenant", 't "x"'))
+        self.assertEqual(("POST", "/v1/runs/r%3A1/cancel", '{"reason":"say \\"why\\"\\nü"}'),
+                         self.sent("cancel", "r:1", "--reason", 'say "why"\nü'))
+        self.assertEqual(("POST", "/v1/runs/../pause", '{"reason":"x"}'),
+                         self.sent("pause", "..", "--reason", "x"))
+        self.assertEqual(
+            ("POST", "/v1/runs/r1/steps/charge%3Acompensate/settle",
+             '{"applied":false,"force":true,"reason":"x"}'),
+            self.sent("settle", "r1", "charge:compensate", "--not-applied", "--force", "--reason",
+                      "x"))
+        self.assertEqual(
+            ("POST", "/v1/runs/r1/steps/charge/settle",
+             '{"applied":true,"output":{"id":1.0},"reason":"x"}'),
+            self.sent("settle", "r1", "charge", "--applied", "--output", '{"id":1.0}', "--reason",
+                      "x"))
+        self.assertEqual(("POST", "/v1/runs/r1/steps/send.3/skip", '{"output":null,"reason":"x"}'),
+                         self.sent("skip", "r1", "send.3", "--output", "null", "--reason", "x"))
+        self.assertEqual(("POST", "/v1/runs/-r/retry", '{"reason":"x"}'),
+                         self.sent("retry", "--reason", "x", "--", "-r"))
+
+    def test_input_from_file_and_stdin(self):
+        """--input reads @FILE and stdin, and passes the text on."""
+        path = self.write("in.json", '{"n": 1.10}\n')
+        self.assertIn('"input":{"n": 1.10}\n', self.sent("run", "order", "--input", "@" + path)[2])
+        self.fake.requests.clear()
+        self.ctl("run", "order", "--input", "-", stdin=b'{"n": 2.20}')
+        self.assertEqual(b'{"workflow":"order","input":{"n": 2.20}}', self.fake.requests[0].body)
+
+    def test_no_proxies(self):
+        """Nothing of the environment leads a request elsewhere."""
+        self.fake.on("GET", "/v1/ping", {"daemon": "d"})
+        env = {name: "http://127.0.0.1:1/" for name in ("http_proxy", "ALL_PROXY", "all_proxy")}
+        self.assert_exit(0, self.ctl("ping", env=env))
+
+    def test_not_decided_yet(self):
+        """A verb that another daemon has not decided yet says so, with its request id."""
+        self.fake.on("POST", "/v1/runs/r1/cancel",
+                     Answer({"request_id": "req-7", "run_id": "r1", "outcome": None}, 202))
+        result = self.ctl("cancel", "r1", "--reason", "x")
+        self.assert_exit(0, result)
+        self.assertEqual("r1  requested\n", result.out)
+        self.assertIn("not decided yet", result.err)
+        self.assertIn("req-7", result.err)
+
+    def test_conflict(self):
+        """A decision that was already taken otherwise is exit 9 with the daemon's reason."""
+        self.fake.on("POST", "/v1/runs/r1/cancel", problem(
+            409, "conflict", "pivot_passed: the run has passed its point of no return"))
+        result = self.ctl("cancel", "r1", "--reason", "x")
+        self.assert_exit(9, result)
+        self.assertIn("pivot_passed", result.err)
+
+
+class Agent(CtlCase):
+    def test_a_agent_1_existing(self):
+        """A repeated start prints the same run, marked as existing, and the same exit code; the
+        first one is not marked."""
+        body = {"run_id": "call-1", "workflow": "order", "state": "running"}
+        self.fake.on("POST", "/v1/runs", [
+            Answer(body, 202, {"Location": "/v1/runs/call-1"}),
+            Answer(run("completed", run_id="call-1", output={"n": 1}), 200,
+                   {"Idempotency-Replayed": "true"})])
+        add_run(self.fake, run("completed", run_id="call-1", output={"n": 1}))
+        first = self.ctl("run", "order", "--id", "call-1")
+        self.assert_exit(0, first)
+        self.assertEqual("call-1  running\n", first.out)
+        for args in ([], ["--wait"], ["-o", "json"], ["-q"], ["--wait", "-o", "json"]):
+            again = self.ctl("run", "order", "--id", "call-1", *args)
+            self.assert_exit(0, again)
+            self.assertIn("call-1", again.out)
+            self.assertIn("existing", again.out + again.err)
+            if "json" in args:
+                self.assertEqual("call-1", json.loads(again.out)["run_id"])
+
+    def test_a_agent_1_other_input(self):
+        """The same id with another input is exit 9 and names where it differs."""
+        self.fake.on("POST", "/v1/runs", problem(
+            409, "run_id_conflict", 'the run id "call-1" was used with another input: it differs '
+            "at /input/amount"))
+        result = self.ctl("run", "order", "--id", "call-1")
+        self.assert_exit(9, result)
+        self.assertIn("/input/amount", result.err)
+
+    def test_a_agent_1_documented(self):
+        """The help of run says that without an id a repeat starts another run."""
+        text = " ".join(self.ctl("run", "--help").out.split())
+        self.assertIn("every repeat starts another run: give --id", text)
+
+
+if __name__ == "__main__":
+    main()
