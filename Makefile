@@ -52,7 +52,7 @@ $(BUILD)/sagactl: $(BUILD)/engine/sagactl.o $(patsubst %.c,$(BUILD)/%.o,$(wildca
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-include $(wildcard examples/*/*.mk sql/*.mk tests/*.mk)
+include $(wildcard examples/*/*.mk sql/*.mk tests/*.mk tests/bench/*.mk)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
