@@ -56,14 +56,17 @@ include $(wildcard examples/*/*.mk sql/*.mk tests/*.mk tests/bench/*.mk)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-deps: ## install the Debian packages that are missing (root or sudo)
+deps: ## install the Debian packages that building and the demo need and that are missing (root or sudo)
 	$(Q)./examples/deps.sh
+
+deps-check: ## the same, and what only the tests need
+	$(Q)./examples/deps.sh check
 
 demo: deps ## build, start everything on a private PostgreSQL, and watch sagas succeed, fail and walk back
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all
 	$(Q)./examples/shop/demo.sh
 
-check: deps ## run every test; ends with "N passed, N failed"
+check: deps-check ## run every test; ends with "N passed, N failed"
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) check-programs
 	$(Q)BUILD=$(BUILD) tests/run
 
@@ -79,5 +82,5 @@ help: ## this list
 JOBS = $(shell nproc)
 
 .DEFAULT_GOAL := all
-.PHONY: all deps demo check check-programs fmt clean help examples
+.PHONY: all deps deps-check demo check check-programs fmt clean help examples
 .SECONDARY:

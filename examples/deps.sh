@@ -4,19 +4,20 @@
 set -eu
 
 packages=(
-    gcc make pkg-config                               # build
+    gcc libc6-dev make pkg-config                     # build
     libpq-dev libevent-dev libcurl4-openssl-dev libyaml-dev libssl-dev
     postgresql postgresql-client                      # the store
-    libcmocka-dev                                     # tests
-    curl python3 git procps util-linux
+    curl python3 git procps util-linux                # the demo
 )
+# What only the tests need: deps.sh check
+[ "${1:-}" = check ] && packages+=(libcmocka-dev binutils openssl)
 
 missing=()
 for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
 # The test of the editors' schema drives a language server from npm; a node that is there is kept.
-command -v npm >/dev/null || missing+=(npm)
+if [ "${1:-}" = check ] && ! command -v npm >/dev/null; then missing+=(npm); fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 as_root=()

@@ -45,7 +45,7 @@ ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-o
 asan-run:
 	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
 
-check-asan: deps ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+check-asan: deps-check ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' check-programs
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan asan-run
 
