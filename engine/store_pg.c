@@ -350,12 +350,12 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
         pgconn_reset(store->write, result->warned ? "a commit that may not be replicated"
                                                   : "a unit that was not decided");
     }
-    if (flight->unit) {
-        flight->unit->flight = NULL;
+    bool wanted = flight->unit != NULL;
+    flight_free(flight);
+    if (wanted) {
         store->events.unit_answer(store->events.arg, &answer);
         FAILPOINT("unit_told");
     }
-    flight_free(flight);
     arena_free(&arena);
     if (answer.verdict == UNIT_FENCED)
         store_lost(store);
