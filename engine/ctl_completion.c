@@ -210,7 +210,7 @@ static void zsh_write(struct buf *out)
                    "        return\n"
                    "    fi\n"
                    "    local verb=$words[2]\n"
-                   "    words=(\"$words[2,-1]\")\n"
+                   "    shift words\n"
                    "    ((CURRENT--))\n"
                    "    case $verb in\n");
     for (size_t i = 0; i < ctl_verbs_count; i++)

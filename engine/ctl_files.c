@@ -140,12 +140,25 @@ static struct str found_text(struct ctl *ctl, const struct diags *diags)
                         STR_ARG(text_count(diags->warnings, "warning", arena)));
 }
 
+/* The excerpts hold the file's own bytes: of one that is no UTF-8 only what can be shown. */
+static void diags_add(struct buf *out, const struct diags *diags, bool color)
+{
+    struct buf raw = {0};
+    if (str_is_utf8(diags->source)) {
+        diags_print(diags, color, out);
+        return;
+    }
+    diags_print(diags, false, &raw);
+    text_add_lines(out, buf_str(&raw));
+    buf_free(&raw);
+}
+
 /* --- validate -------------------------------------------------------------------------------- */
 
 static void file_print(struct ctl *ctl, const struct file *file)
 {
     const struct plan *plan = file->plan;
-    diags_print(&file->diags, ctl->color, &ctl->out);
+    diags_add(&ctl->out, &file->diags, ctl->color);
     if (!plan)
         return;
     text_add(&ctl->out, str_z(file->name));
@@ -211,7 +224,7 @@ int ctl_verb_validate(struct ctl *ctl)
 static void diags_say(const struct ctl *ctl, const struct diags *diags)
 {
     struct buf text = {0};
-    diags_print(diags, ctl->color_stderr, &text);
+    diags_add(&text, diags, ctl->color_stderr);
     if (text.len)
         fwrite(text.data, 1, text.len, stderr);
     buf_free(&text);

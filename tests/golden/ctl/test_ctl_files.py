@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""validate, apply, schema, explain CODE: what is done with files, most of it without a daemon."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
+from ctl_case import ROOT, CtlCase, main  # noqa: E402
+from fake_sagad import Answer, Hangup, problem  # noqa: E402
+
+GOOD = """workflow: %s
+version: v1
+run_id: x-${{ input.id }}
+input: {type: object, required: [id], properties: {id: {type: string}}}
+services: {shop: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - id: take
+    action: {post: shop/things, body: {id: "${{ input.id }}"}}
+    compensate: {delete: "shop/things/${{ input.id }}"}
+"""
+WARNED = GOOD.replace("run_id: x-${{ input.id }}\n", "")
+BAD = GOOD.replace("${{ input.id }}\"}}", "${{ input.idd }}\"}}").replace("compensate", "compensat")
+
+
+class Validate(CtlCase):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(lambda: self.assertEqual([], self.fake.requests, "no daemon was asked"))
+
+    def test_good(self):
+        """A file without errors: exit 0, the retry schedule and the undo plan."""
+        self.write("good.yaml", GOOD % "good")
+        result = self.ctl("validate", "good.yaml", env={"SAGA_SOCKET": "/nowhere"})
+        self.assert_exit(0, result)
+        self.assertEqual("", result.err)
+        self.assert_golden("validate_good.txt", result.out)
+
+    def test_warning(self):
+        """Warnings are shown and never change the exit code."""
+        self.write("warned.yaml", WARNED % "warned")
+        result = self.ctl("validate", "warned.yaml")
+        self.assert_exit(0, result)
+        self.assertIn("warning[W", result.out)
+        self.assertIn("workflow warned, 1 step, 1 warning", result.out)
+
+    def test_a_cli_1_bad_file(self):
+        """Errors: exit 2, all of them on stdout in the exact shape, and a word on stderr."""
+        self.write("bad.yaml", BAD % "bad")
+        result = self.ctl("validate", "bad.yaml")
+        self.assert_exit(2, result)
+        self.assert_golden("validate_bad.txt", result.out)
+        self.assertEqual("sagactl: bad.yaml: 2 errors\n", result.err)
+        for line in result.out.splitlines():
+            self.assertRegex(line, r"^(bad.yaml:\d+:\d+: error\[E\d{3}\]: .+| {3}\d\d? \| .*|"
+                                   r" *\d+ \|.*| {6}\| +\^+| {3}= help: .+)$")
+
+    def test_several(self):
+        """Several files and directories: each is checked, one error is enough for exit 2; the
+        daemon's own configuration in a directory is no workflow."""
+        self.write("d/b.yaml", GOOD % "b")
+        self.write("d/a.yml", GOOD % "a")
+        self.write("d/sagad.yaml", "services: {}")
+        self.write("d/.hidden.yaml", "nope")
+        self.write("d/README.md", "nope")
+        self.write("bad.yaml", BAD % "bad")
+        self.assertEqual("a\nb\n", self.ctl("validate", "d", "-q").out)
+        self.assertEqual("a\nb\n", self.ctl("validate", "d/", "-q").out)
+        result = self.ctl("validate", "d", "bad.yaml", "-q")
+        self.assert_exit(2, result)
+        self.assertEqual("a\nb\n", result.out)
+
+    def test_json(self):
+        """-o json names each file with what was found in it."""
+        self.write("good.yaml", GOOD % "good")
+        self.write("bad.yaml", BAD % "bad")
+        result = self.ctl("validate", "good.yaml", "bad.yaml", "-o", "json")
+        self.assert_exit(2, result)
+        good, bad = json.loads(result.out)["files"]
+        self.assertEqual((True, "good", "v1", 1, []), (good["ok"], good["workflow"],
+                                                       good["version"], good["steps"],
+                                                       good["diagnostics"]))
+        self.assertRegex(good["hash"], "^[0-9a-f]{64}$")
+        self.assertEqual((False, None, "bad.yaml"), (bad["ok"], bad["workflow"], bad["file"]))
+        first = bad["diagnostics"][0]
+        self.assertEqual(("bad.yaml", "error"), (first["file"], first["severity"]))
+        self.assertRegex(first["code"], r"^E\d{3}$")
+        self.assertEqual(2, len(self.ctl("validate", "good.yaml", "bad.yaml", "-o",
+                                         "jsonl").out.splitlines()))
+
+    def test_unreadable(self):
+        """A file that cannot be read, an empty directory, a file of binary or of no bytes:
+        exit 2, saying why."""
+        os.makedirs(os.path.join(self.folder, "empty"))
+        with open(os.path.join(self.folder, "binary.yaml"), "wb") as file:
+            file.write(b"\x00\xff\xfe" * 100)
+        self.write("nothing.yaml", "")
+        for name, said in (("missing.yaml", "missing.yaml: No such file"),
+                           ("empty", "has no *.yaml"), ("binary.yaml", "error"),
+                           ("nothing.yaml", "error")):
+            result = self.ctl("validate", name)
+            self.assert_exit(2, result)
+            self.assertIn(said, result.err)
+
+    def test_large(self):
+        """A file over the language's limit is refused by that limit."""
+        self.write("large.yaml", "# " + "x" * (1024 * 1024) + "\n" + GOOD % "large")
+        result = self.ctl("validate", "large.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("error[", result.out)
+
+    def test_explain_code(self):
+        """Each code of a diagnostic has a page; an unknown one is not found."""
+        result = self.ctl("explain", "E301", env={"SAGA_SOCKET": "/nowhere"})
+        self.assert_exit(0, result)
+        self.assertTrue(result.out.startswith("E301"))
+        self.assertEqual("E301", json.loads(self.ctl("explain", "E301", "--json").out)["code"])
+        result = self.ctl("explain", "E999")
+        self.assert_exit(3, result)
+        self.assertEqual("", result.out)
+
+    def test_explain_every_code(self):
+        """Every code that the compiler's sources use can be explained."""
+        sources = subprocess.run(["git", "ls-files", "dsl/*.c"], cwd=ROOT, text=True,
+                                 capture_output=True, check=True).stdout.split()
+        codes = set()
+        for name in sources:
+            with open(os.path.join(ROOT, name)) as file:
+                codes |= set(re.findall(r'"([EW]\d{3})"', file.read()))
+        self.assertGreater(len(codes), 20)
+        for code in sorted(codes):
+            self.assert_exit(0, self.ctl("explain", code))
+
+    def test_schema(self):
+        """schema prints the schema that the repository ships."""
+        result = self.ctl("schema", env={"SAGA_SOCKET": "/nowhere"})
+        self.assert_exit(0, result)
+        with open(os.path.join(ROOT, "dsl", "workflow.schema.json")) as file:
+            self.assertEqual(file.read(), result.out)
+
+
+class Apply(CtlCase):
+    def setUp(self):
+        super().setUp()
+        self.fake.on("POST", "/v1/validate", {"ok": True, "diagnostics": []})
+        self.fake.on("PUT", "/v1/workflows", self.apply)
+        self.status = ["applied", "unchanged", "current"]
+
+    def apply(self, request):
+        name = request.body.decode().split()[1]
+        return Answer({"workflow": name, "version": "v1", "hash": "ab" * 32,
+                       "status": self.status.pop(0), "warnings": []})
+
+    def puts(self):
+        return [r.query["file"] for r in self.fake.sent("PUT", "/v1/workflows")]
+
+    def test_results(self):
+        """Each file is named with its result, and sent byte for byte."""
+        for name in "abc":
+            self.write("d/%s.yaml" % name, GOOD % name)
+        result = self.ctl("apply", "d")
+        self.assert_exit(0, result)
+        self.assert_golden("apply.txt", result.out)
+        self.assertEqual(["d/a.yaml", "d/b.yaml", "d/c.yaml"], self.puts())
+        self.assertEqual((GOOD % "a").encode(), self.fake.sent("PUT", "/v1/workflows")[0].body)
+
+    def test_all_or_nothing(self):
+        """One file with an error and nothing is applied, nothing even sent; the errors are on
+        stderr."""
+        self.write("d/a.yaml", GOOD % "a")
+        self.write("d/b.yaml", BAD % "b")
+        result = self.ctl("apply", "d")
+        self.assert_exit(2, result)
+        self.assertEqual("", result.out)
+        self.assertIn("d/b.yaml:", result.err)
+        self.assertIn("error[E", result.err)
+        self.assertIn("nothing was applied", result.err)
+        self.assertEqual([], self.fake.requests)
+
+    def test_daemon_disagrees(self):
+        """What only the daemon knows to be wrong (its configuration) stops all files too, and is
+        shown with the source line."""
+        self.write("a.yaml", GOOD % "a")
+        self.write("b.yaml", GOOD % "b")
+        found = {"file": "b.yaml", "line": 8, "column": 14, "span": 4, "severity": "error",
+                 "code": "E218", "message": "the daemon's configuration says no",
+                 "help": "ask its operator", "other": None}
+        self.fake.on("POST", "/v1/validate", [
+            Answer({"ok": True, "diagnostics": []}), Answer({"ok": False, "diagnostics": [found]})])
+        result = self.ctl("apply", "a.yaml", "b.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("b.yaml:8:14: error[E218]: the daemon's configuration says no\n"
+                      "    8 |     action: {post: shop/things", result.err)
+        self.assertIn("   = help: ask its operator\n", result.err)
+        self.assertEqual([], self.puts())
+
+    def test_refused_midway(self):
+        """If the daemon refuses a file after others were applied, the output says which is which."""
+        for name in "abc":
+            self.write("%s.yaml" % name, GOOD % name)
+        answers = [Answer({"status": "applied"}),
+                   problem(409, "conflict", 'version "v1" stands for other content')]
+        self.fake.on("PUT", "/v1/workflows", answers)
+        result = self.ctl("apply", "a.yaml", "b.yaml", "c.yaml")
+        self.assert_exit(9, result)
+        self.assertIn("stands for other content", result.err)
+        self.assertIn("b.yaml was not applied", result.err)
+        self.assertEqual(["applied", "not applied", "not applied"],
+                         [line.split("  ")[-1].strip() for line in result.out.splitlines()[1:]])
+        self.assertEqual(2, len(self.puts()))
+
+    def test_invalid_for_the_daemon(self):
+        """A 422 of the daemon with diagnostics is exit 2 with these diagnostics."""
+        self.write("a.yaml", GOOD % "a")
+        self.fake.on("POST", "/v1/validate", problem(404, "not_found", "no such path"))
+        self.fake.on("PUT", "/v1/workflows", problem(
+            422, "workflow_invalid", "the workflow has 1 error",
+            errors=[{"line": 1, "column": 11, "span": 1, "severity": "error", "code": "E106",
+                     "message": "not today", "help": None}]))
+        result = self.ctl("apply", "a.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("a.yaml:1:11: error[E106]: not today", result.err)
+
+    def test_same_name(self):
+        """Two files of one workflow are refused before anything is sent."""
+        self.write("a.yaml", GOOD % "same")
+        self.write("b.yaml", GOOD % "same")
+        result = self.ctl("apply", "a.yaml", "b.yaml")
+        self.assert_exit(2, result)
+        self.assertIn('a.yaml and b.yaml both define the workflow "same"', result.err)
+        self.assertEqual([], self.fake.requests)
+
+    def test_json(self):
+        """-o json has the daemon's own answer for each file."""
+        self.write("a.yaml", GOOD % "a")
+        files = json.loads(self.ctl("apply", "a.yaml", "-o", "json").out)["files"]
+        self.assertEqual("a.yaml", files[0]["file"])
+        self.assertEqual("applied", files[0]["result"]["status"])
+
+    def test_names(self):
+        """File names with blanks and signs arrive as they are."""
+        self.write("a & b.yaml", GOOD % "a")
+        self.assert_exit(0, self.ctl("apply", "a & b.yaml"))
+        self.assertEqual(["a & b.yaml"], self.puts())
+
+    def test_unreachable(self):
+        """Without a daemon: exit 8, nothing applied."""
+        self.write("a.yaml", GOOD % "a")
+        result = self.ctl("apply", "a.yaml", env={"SAGA_SOCKET": "/nowhere"})
+        self.assert_exit(8, result)
+        self.assertIn("nothing was applied", result.err)
+
+
+if __name__ == "__main__":
+    main()
