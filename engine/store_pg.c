@@ -34,12 +34,14 @@ const char *const store_watch_sql[WATCH_STATEMENTS] = {
 
 /* A unit on its way. Outlives the unit if the runner drops that in the meantime. */
 struct flight {
+    struct flight *next, **place; /* store->in_flight */
     struct store_pg *store;
     struct pgunit *unit; /* NULL: dropped, nobody wants the answer */
     struct mono sent_at;
     bool releases;
 };
 
+static void flight_free(struct flight *flight);
 static void write_up(void *arg);
 static void write_down(void *arg, const struct err *err, bool is_final);
 static void watch_up(void *arg);
@@ -108,6 +110,9 @@ void store_pg_close(struct store_pg *store)
     pgconn_close(store->watch);
     pgconn_close(store->read);
     loop_defer_cancel(store->loop, &store->answers_call);
+    while (store->in_flight)
+        flight_free(store->in_flight);
+    questions_free(store);
     lease_close(store);
     load_clear(store);
     inbox_forget(store);
@@ -305,6 +310,16 @@ static void unit_answer_read(struct flight *flight, const struct pgconn_result *
     }
 }
 
+static void flight_free(struct flight *flight)
+{
+    *flight->place = flight->next;
+    if (flight->next)
+        flight->next->place = flight->place;
+    if (flight->unit)
+        flight->unit->flight = NULL;
+    free(flight);
+}
+
 static void unit_answered(void *arg, const struct pgconn_result *result)
 {
     struct flight *flight = arg;
@@ -335,12 +350,12 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
         pgconn_reset(store->write, result->warned ? "a commit that may not be replicated"
                                                   : "a unit that was not decided");
     }
-    if (flight->unit) {
-        flight->unit->flight = NULL;
+    bool wanted = flight->unit != NULL;
+    flight_free(flight);
+    if (wanted) {
         store->events.unit_answer(store->events.arg, &answer);
         FAILPOINT("unit_told");
     }
-    free(flight);
     arena_free(&arena);
     if (answer.verdict == UNIT_FENCED)
         store_lost(store);
@@ -383,6 +398,11 @@ static void unit_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
     flight->unit = unit;
     flight->sent_at = loop_mono();
     flight->releases = unit->release_shards != 0;
+    flight->next = store->in_flight;
+    flight->place = &store->in_flight;
+    if (store->in_flight)
+        store->in_flight->place = &flight->next;
+    store->in_flight = flight;
     unit->flight = flight;
     store->flights++;
     store->release_no += flight->releases;

@@ -67,11 +67,12 @@ struct load {
 
 /* An answer that somebody waits for. */
 struct question {
-    struct question *next;
+    struct question *next, **place;
     struct store_pg *store;
     store_answered *done;
     void *arg;
-    bool conflict_text; /* the text "conflict" is ERR_CONFLICT */
+    struct loop_call late; /* there is no connection */
+    bool conflict_text;    /* the text "conflict" is ERR_CONFLICT */
 };
 
 /* An inbox row that was accepted and is not settled yet. */
@@ -92,8 +93,9 @@ struct store_pg {
     uint32_t types[LIST_COUNT];
 
     /* units */
-    bool ready;           /* the write connection is up and set up */
-    bool doubt;           /* an answer was undecided: so are all that follow on this session */
+    bool ready; /* the write connection is up and set up */
+    bool doubt; /* an answer was undecided: so are all that follow on this session */
+    struct flight *in_flight;
     unsigned flights;     /* units sent and not answered */
     unsigned answers_due; /* sends while it was down, to be answered undecided */
     struct loop_call answers_call;
@@ -109,7 +111,10 @@ struct store_pg {
     int64_t ttl_us;
     struct mono deadline, beat_at, looked_at, tried_at;
     struct loop_timer *lease_timer;
-    bool renewing, looking, taking_over;
+    bool renewing, looking, taking_over; /* one statement of each kind at a time */
+    struct mono renewed_at;
+    unsigned looked_release_no;
+    char dead_name[80];
     struct store_lane *lanes; /* [0] = write lane, then the action lanes */
     unsigned lanes_count;
     uint64_t shards;
@@ -129,6 +134,8 @@ struct store_pg {
     int64_t poll_us;
     bool polling;
     struct map inbox;
+
+    struct question *questions; /* not answered yet */
 };
 
 /* store_pg.c */
@@ -159,5 +166,7 @@ void sources_deliver(struct store_pg *store, const PGresult *rows);
 void inbox_poll(void *arg);
 void inbox_settled(struct store_pg *store, const struct pgunit *unit);
 void inbox_forget(struct store_pg *store);
+/* The answers will not come any more. */
+void questions_free(struct store_pg *store);
 
 #endif

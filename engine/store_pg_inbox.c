@@ -143,11 +143,26 @@ void inbox_poll(void *arg)
 
 /* --- questions --- */
 
+static void question_free(struct question *question)
+{
+    *question->place = question->next;
+    if (question->next)
+        question->next->place = question->place;
+    loop_defer_cancel(question->store->loop, &question->late);
+    free(question);
+}
+
+void questions_free(struct store_pg *store)
+{
+    while (store->questions)
+        question_free(store->questions);
+}
+
 static void question_answer(struct question *question, const struct store_answer *answer)
 {
     if (question->done)
         question->done(question->arg, answer);
-    free(question);
+    question_free(question);
 }
 
 static void question_came(void *arg, const struct pgconn_result *result)
@@ -161,31 +176,26 @@ static void question_came(void *arg, const struct pgconn_result *result)
     question_answer(question, &answer);
 }
 
-struct unanswerable {
-    struct loop_call call;
-    struct question *question;
-};
-
 static void no_connection(void *arg)
 {
-    struct unanswerable *late = arg;
     struct store_answer answer = {0};
     err_set(&answer.err, ERR_UNAVAILABLE, "no connection to the database");
-    question_answer(late->question, &answer);
-    free(late);
+    question_answer(arg, &answer);
 }
 
 static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
                 struct question *question)
 {
     question->store = store;
-    if (pgconn_is_up(store->read)) {
+    question->next = store->questions;
+    question->place = &store->questions;
+    if (store->questions)
+        store->questions->place = &question->next;
+    store->questions = question;
+    if (pgconn_is_up(store->read))
         pgconn_query(store->read, sql, params, PGCONN_TEXT, question_came, question);
-        return;
-    }
-    struct unanswerable *late = xcalloc(1, sizeof(*late));
-    late->question = question;
-    loop_defer(store->loop, &late->call, no_connection, late);
+    else
+        loop_defer(store->loop, &question->late, no_connection, question);
 }
 
 static struct question *question_new(store_answered *done, void *arg)

@@ -290,17 +290,11 @@ static void lanes_literal(const struct store_pg *store, struct buf *names, struc
     buf_add_char(epochs, '}');
 }
 
-struct renewal {
-    struct store_pg *store;
-    struct mono sent_at;
-};
-
 static void renewed(void *arg, const struct pgconn_result *result)
 {
-    struct renewal *renewal = arg;
-    struct store_pg *store = renewal->store;
-    struct mono sent_at = renewal->sent_at;
-    free(renewal);
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    struct mono sent_at = store->renewed_at;
     store->renewing = false;
     if (result->lost || store->lease != LEASE_HELD)
         return;
@@ -320,14 +314,12 @@ static void renew(struct store_pg *store)
 {
     struct pgconn_params params = {0};
     struct buf names = {0}, epochs = {0};
-    struct renewal *renewal = xcalloc(1, sizeof(*renewal));
     lanes_literal(store, &names, &epochs);
     pgconn_param_z(&params, names.data);
     pgconn_param_z(&params, epochs.data);
-    renewal->store = store;
-    renewal->sent_at = loop_mono();
+    store->renewed_at = loop_mono();
     store->renewing = true;
-    pgconn_exec(store->write, WRITE_RENEW, &params, 0, renewed, renewal);
+    pgconn_exec(store->write, WRITE_RENEW, &params, 0, renewed, store);
     buf_free(&names);
     buf_free(&epochs);
 }
@@ -504,37 +496,29 @@ static void gained(struct store_pg *store, uint64_t shards)
         store->events.own_more(store->events.arg, shards);
 }
 
-struct take_over {
-    struct store_pg *store;
-    char name[80];
-};
-
 static void taken_over(void *arg, const struct pgconn_result *result)
 {
-    struct take_over *take = arg;
-    struct store_pg *store = take->store;
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
     store->taking_over = false;
     if (result->err.code && !result->lost) {
         store_problem(store, &result->err, false);
         if (!strcmp(result->err.sqlstate, "55P03")) {
             struct pgconn_params params = {0};
             char prefix[96];
-            snprintf(prefix, sizeof(prefix), "sagad %s ", take->name);
+            snprintf(prefix, sizeof(prefix), "sagad %s ", store->dead_name);
             pgconn_param_text(&params, str_z(prefix));
             pgconn_exec(store->watch, WATCH_KICK, &params, 0, NULL, NULL);
         }
     }
     if (!result->err.code && store->lease == LEASE_HELD)
         gained(store, (uint64_t)pg_int(store_field(result->rows, 0, 0)));
-    free(take);
 }
 
 static void take_over(struct store_pg *store, const struct seen_daemon *dead)
 {
     struct pgconn_params params = {0};
-    struct take_over *take = xcalloc(1, sizeof(*take));
-    take->store = store;
-    snprintf(take->name, sizeof(take->name), "%s", dead->name);
+    snprintf(store->dead_name, sizeof(store->dead_name), "%s", dead->name);
     store->taking_over = true;
     pgconn_param_text(&params, str_z(store->daemon));
     pgconn_param_int8(&params, (int64_t)store->lanes[0].epoch);
@@ -542,21 +526,14 @@ static void take_over(struct store_pg *store, const struct seen_daemon *dead)
     pgconn_param_z(&params, dead->lanes);
     pgconn_param_z(&params, dead->epochs);
     pgconn_param_z(&params, dead->beats);
-    pgconn_exec(store->watch, WATCH_TAKE_OVER, &params, 0, taken_over, take);
+    pgconn_exec(store->watch, WATCH_TAKE_OVER, &params, 0, taken_over, store);
 }
-
-struct look {
-    struct store_pg *store;
-    unsigned release_no;
-    unsigned flights;
-};
 
 static void looked(void *arg, const struct pgconn_result *result)
 {
-    struct look *look = arg;
-    struct store_pg *store = look->store;
-    bool handed_over = look->release_no != store->release_no;
-    free(look);
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    bool handed_over = store->looked_release_no != store->release_no;
     store->looking = false;
     if (result->err.code) {
         if (!result->lost)
@@ -584,12 +561,10 @@ static void looked(void *arg, const struct pgconn_result *result)
 
 static void look_around(struct store_pg *store)
 {
-    struct look *look = xcalloc(1, sizeof(*look));
-    look->store = store;
-    look->release_no = store->release_no;
+    store->looked_release_no = store->release_no;
     store->looking = true;
     store->looked_at = loop_mono();
-    pgconn_exec(store->watch, WATCH_LANES, NULL, 0, looked, look);
+    pgconn_exec(store->watch, WATCH_LANES, NULL, 0, looked, store);
 }
 
 /* --- the clock of all this --- */
