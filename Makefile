@@ -52,7 +52,7 @@ $(BUILD)/sagactl: $(BUILD)/engine/sagactl.o $(patsubst %.c,$(BUILD)/%.o,$(wildca
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-include $(wildcard examples/*/*.mk sql/*.mk tests/*.mk)
+include $(wildcard examples/*/*.mk sql/*.mk tests/*.mk tests/bench/*.mk)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
@@ -60,11 +60,12 @@ deps: ## install the Debian packages that are missing (root or sudo)
 	$(Q)./examples/deps.sh
 
 demo: deps ## build, start everything on a private PostgreSQL, and watch sagas succeed, fail and walk back
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all
 	$(Q)./examples/shop/demo.sh
 
 check: deps ## run every test; ends with "N passed, N failed"
-	$(Q)$(MAKE) --no-print-directory check-built
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) check-programs
+	$(Q)BUILD=$(BUILD) tests/run
 
 fmt: ## format the C sources
 	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
@@ -73,8 +74,10 @@ clean: ## remove what was built
 	rm -rf build build-*
 
 help: ## this list
-	$(Q)awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST) | sort
+	$(Q)awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST) | sort
+
+JOBS = $(shell nproc)
 
 .DEFAULT_GOAL := all
-.PHONY: all deps demo check check-built fmt clean help examples
+.PHONY: all deps demo check check-programs fmt clean help examples
 .SECONDARY:

@@ -2,6 +2,7 @@
  * compile_action.c: one action, forward or compensating.
  */
 #include "dsl/compiler.h"
+#include "engine/base/uri.h"
 
 #include <strings.h>
 
@@ -95,7 +96,7 @@ static struct str path_text(struct compiler *cx, const struct node *node, size_t
                                 ascii_is_hex(text.ptr[i + 2])))
             buf_add_char(&out, c);
         else if ((unsigned char)c >= 0x80)
-            text_percent_encode((struct str){&c, 1}, &out);
+            uri_encode((struct str){&c, 1}, &out);
         else
             path_char_error(cx, node, at + i, c);
     }

@@ -248,7 +248,6 @@ static void expect(struct parser *p, const char *text, const char *wanted)
 
 /* --- the tree --- */
 
-/* What stands in for a part that could not be read. */
 static struct expr *expr_new(struct parser *p, enum expr_op op, size_t start, size_t args)
 {
     struct expr *expr = arena_new(p->cx->arena, struct expr);
@@ -257,7 +256,7 @@ static struct expr *expr_new(struct parser *p, enum expr_op op, size_t start, si
     expr->op = op;
     expr->start = expr->at = (uint32_t)start;
     expr->args_count = (uint16_t)args;
-    expr->args = arena_array(p->cx->arena, struct expr *, args);
+    expr->args = args ? arena_array(p->cx->arena, struct expr *, args) : NULL;
     return expr;
 }
 

@@ -29,21 +29,26 @@ static const struct node *node_load(struct loader *l);
 
 /* --- places --- */
 
+static bool is_ascii(struct str source)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < source.len; i++)
+        all |= (unsigned char)source.ptr[i];
+    return all < 0x80;
+}
+
 static void lines_index(struct doc *doc)
 {
     struct str source = doc->source;
+    const char *end = source.ptr + source.len, *at;
     uint32_t count = 1, points = 0;
-    bool ascii = true;
-    for (size_t i = 0; i < source.len; i++) {
-        count += source.ptr[i] == '\n';
-        ascii = ascii && (unsigned char)source.ptr[i] < 0x80;
-    }
+    for (at = source.ptr; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        count++;
     doc->lines = arena_array(&doc->arena, uint32_t, count);
     doc->lines_count = 1;
-    for (size_t i = 0; i < source.len; i++)
-        if (source.ptr[i] == '\n')
-            doc->lines[doc->lines_count++] = (uint32_t)(i + 1);
-    if (ascii)
+    for (at = source.ptr; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        doc->lines[doc->lines_count++] = (uint32_t)(at - source.ptr + 1);
+    if (is_ascii(source))
         return;
     doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 2);
     for (size_t i = 0; i < source.len; i++)
@@ -468,20 +473,19 @@ static uint32_t utf8_error_find(struct str source)
 }
 
 /* Characters that end a line for some YAML tools and not for others: NEL, LS, PS and a lone CR. */
-static bool doubtful_break_find(struct str source, uint32_t *at)
+static bool doubtful_break_find(const struct doc *doc, uint32_t *at)
 {
-    for (size_t i = 0; i < source.len; i++) {
-        struct str rest = {source.ptr + i, source.len - i};
-        bool found = rest.ptr[0] == '\r' && !str_starts(rest, STR("\r\n"));
-        if ((unsigned char)rest.ptr[0] >= 0x80)
-            found = str_starts(rest, STR("\xC2\x85")) || str_starts(rest, STR("\xE2\x80\xA8")) ||
-                    str_starts(rest, STR("\xE2\x80\xA9"));
-        if (found) {
-            *at = (uint32_t)i;
-            return true;
-        }
-    }
-    return false;
+    static const char *const breaks[] = {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"};
+    struct str source = doc->source;
+    const char *end = source.ptr + source.len, *found = source.ptr;
+    while ((found = memchr(found, '\r', (size_t)(end - found))) && found + 1 < end &&
+           found[1] == '\n')
+        found++;
+    for (size_t i = 0; !found && doc->samples && i < ARRAY_LEN(breaks); i++)
+        found = memmem(source.ptr, source.len, breaks[i], strlen(breaks[i]));
+    if (found)
+        *at = (uint32_t)(found - source.ptr);
+    return found != NULL;
 }
 
 static bool source_check(struct doc *doc, size_t bytes_max, struct diags *diags)
@@ -500,7 +504,7 @@ static bool source_check(struct doc *doc, size_t bytes_max, struct diags *diags)
                  "the file is not UTF-8 here");
         return false;
     }
-    if (doubtful_break_find(doc->source, &at)) {
+    if (doubtful_break_find(doc, &at)) {
         struct place place = doc_place(doc, at, at + 1);
         struct diag *diag = diag_add(diags, DIAG_ERROR, "E001", place.line, place.column, 1,
                                      "this character ends a line for some YAML tools only");

@@ -37,8 +37,8 @@ struct pair {
 };
 
 struct node {
-    enum node_kind kind;
-    enum node_style style; /* of scalars */
+    enum node_kind kind : 8;
+    enum node_style style : 8; /* of scalars */
     bool boolean;
     bool flow;           /* written in [] or {} */
     uint32_t start, end; /* bytes; of a block list or map: its first key or dash */

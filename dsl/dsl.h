@@ -23,8 +23,8 @@ struct dsl_options {
  * warnings), else NULL. `options` may be NULL. The source is copied into the plan. */
 struct plan *dsl_compile(struct str source, const struct dsl_options *options, struct diags *diags);
 
-/* The plan's `run_id` as JSON that SQL can render: a list of {"lit": text} and {"path": [name, ...]}
- * into the input; the string "complex" for a template that needs more; absent without one. */
+/* The plan's `run_id` as JSON that SQL can render: a list of {"lit": text} and {"path": [name,
+ * ...]} into the input; the string "complex" for a template that needs more; absent without one. */
 struct str dsl_run_id_parts(const struct plan *plan, struct arena *arena);
 
 /* Pages of `sagactl explain CODE`: NULL if there is no such code. */

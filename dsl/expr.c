@@ -9,6 +9,8 @@
 #include "engine/base/decimal.h"
 
 #define PATH_BYTES_MAX 160 /* of a path in a message */
+#define WORK_BYTES 64      /* looked at in the time of one step */
+#define LOOKUP_BYTES 4     /* as many for each field that a look-up passes */
 
 const struct json expr_omitted = {.kind = JSON_NONE};
 
@@ -32,8 +34,9 @@ static struct value value_of(const struct json *json)
 
 int eval(struct evaluation *e, const struct expr *expr, struct value *out)
 {
-    if (++e->steps > EXPR_STEPS_MAX)
+    if (e->steps >= EXPR_STEPS_MAX)
         return err_set(e->err, ERR_LIMIT, "the expression does more than %d steps", EXPR_STEPS_MAX);
+    e->steps++;
     switch (expr->op) {
     case EXPR_LITERAL: *out = value_of(expr->literal); return 0;
     case EXPR_OMIT: *out = value_of(&expr_omitted); return 0;
@@ -229,6 +232,7 @@ static int eval_select(struct evaluation *e, const struct expr *expr, struct val
         return missing(e, expr);
     if (from.kind != VALUE_JSON || from.json->kind != JSON_OBJECT)
         return eval_kind_error(e, expr->args[0], from, "an object");
+    eval_work(e, from.json->count * LOOKUP_BYTES);
     return root_json(e, expr, json_get(from.json, expr->name), out);
 }
 
@@ -248,6 +252,7 @@ static int eval_at(struct evaluation *e, const struct expr *expr, struct value *
     case JSON_OBJECT:
         if (at.kind != VALUE_JSON || at.json->kind != JSON_STRING)
             return eval_kind_error(e, expr->args[1], at, "the text that names a field");
+        eval_work(e, from.json->count * LOOKUP_BYTES);
         return root_json(e, expr, json_get(from.json, at.json->text), out);
     case JSON_LIST:
         if (at.kind != VALUE_JSON || !json_to_int(at.json, &index))
@@ -352,6 +357,8 @@ static int eval_order(struct evaluation *e, const struct expr *expr, struct valu
         order = json_number_cmp(a.json->text, b.json->text);
     else
         order = str_cmp(a.json->text, b.json->text);
+    if (a.kind == VALUE_JSON)
+        eval_work(e, a.json->text.len + b.json->text.len);
     bool truth = expr->op == EXPR_LT   ? order < 0
                  : expr->op == EXPR_LE ? order <= 0
                  : expr->op == EXPR_GT ? order > 0
@@ -454,7 +461,7 @@ static int eval_in(struct evaluation *e, const struct expr *expr, struct value *
             return eval_kind_error(e, expr->args[0], needle, "the name of a field");
         found = json_get(hay.json, needle.json->text) != NULL;
     }
-    e->steps += hay.json->count;
+    eval_work(e, hay.json->count * LOOKUP_BYTES);
     for (uint32_t i = 0; hay.json->kind == JSON_LIST && i < hay.json->count && !found && !code; i++)
         code = values_equal(e, needle, value_of(hay.json->items[i]), &found);
     *out = value_of(json_bool(found));
@@ -530,6 +537,12 @@ int value_text(struct evaluation *e, struct value value, const struct expr *expr
     return eval_kind_error(e, expr, value, "text, a number or a boolean");
 }
 
+void eval_work(struct evaluation *e, size_t bytes)
+{
+    /* A limit that is passed here ends the evaluation at its next step. */
+    e->steps += (uint32_t)MIN(bytes / WORK_BYTES, (size_t)EXPR_STEPS_MAX);
+}
+
 int eval_charge(struct evaluation *e, size_t bytes)
 {
     if (bytes > EXPR_BYTES_MAX - e->bytes)
@@ -544,7 +557,7 @@ static int measure(struct evaluation *e, const struct json *value, unsigned dept
 {
     uint64_t parts = 1;
     if (compared) /* long texts take time; the fields of an object are looked up one by one */
-        parts += value->text.len / 64 +
+        parts += value->text.len / WORK_BYTES +
                  (value->kind == JSON_OBJECT ? (uint64_t)value->count * value->count / 64 : 0);
     if (parts > EXPR_STEPS_MAX - MIN(e->steps, (uint32_t)EXPR_STEPS_MAX))
         return err_set(e->err, ERR_LIMIT, "the value has too many parts");

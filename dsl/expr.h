@@ -64,11 +64,10 @@ MUST_USE int template_render(const struct template *template, const struct expr_
 
 enum text_encoding {
     TEXT_PLAIN,
-    TEXT_PERCENT, /* each hole is percent-encoded by itself: `/` in a value becomes %2F */
+    /* Each hole is percent-encoded by itself: `/` in a value becomes %2F. For query names and
+     * values render TEXT_PLAIN and encode all of it (base/uri.h), the author's own text too. */
+    TEXT_PERCENT,
 };
-/* RFC 3986's unreserved characters stay, everything else becomes %XX. For query names and values:
- * render them as TEXT_PLAIN, then encode all of it, the author's own text too. */
-void text_percent_encode(struct str text, struct buf *out);
 /* The template must be a scalar; the result is its text (numbers as written, null is an error).
  * An `omit` gives STR_NONE. A path template also fails where a value would make an empty or a dot
  * segment, which addresses another resource than the file says. */

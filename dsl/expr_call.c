@@ -82,6 +82,8 @@ static int call_size(struct evaluation *e, const struct expr *expr, struct value
     int code = eval(e, expr->args[0], &value);
     if (code)
         return code;
+    if (value.kind == VALUE_JSON)
+        eval_work(e, value.json->text.len);
     if (value.kind == VALUE_JSON && value.json->kind == JSON_STRING)
         set_json(out, json_int(e->arena, code_points(value.json->text)));
     else if (value.kind == VALUE_JSON &&
@@ -143,7 +145,7 @@ static int call_text_test(struct evaluation *e, const struct expr *expr, struct 
         code = eval_text(e, expr->args[1], &part);
     if (code)
         return code;
-    e->steps += (uint32_t)(text.len / 64);
+    eval_work(e, text.len);
     if (expr->fn == FN_STARTS_WITH)
         truth = str_starts(text, part);
     else if (expr->fn == FN_CONTAINS)

@@ -38,6 +38,8 @@ MUST_USE int eval_boolean(struct evaluation *e, const struct expr *expr, bool *o
 /* The text that a scalar becomes inside other text. Errors: ERR_INVALID. */
 MUST_USE int value_text(struct evaluation *e, struct value value, const struct expr *expr,
                         struct str *out);
+/* Counts the work of looking at so many bytes as steps. */
+void eval_work(struct evaluation *e, size_t bytes);
 /* Charges text against EXPR_BYTES_MAX before it is built. */
 MUST_USE int eval_charge(struct evaluation *e, size_t bytes);
 /* ERR_LIMIT if the result nests past JSON_DEPTH_MAX or holds too many values. */

@@ -95,9 +95,9 @@ enum expr_fn {
 };
 
 struct expr {
-    enum expr_op op;
-    enum expr_fn fn;
-    enum expr_field field;
+    enum expr_op op : 8;
+    enum expr_fn fn : 8;
+    enum expr_field field : 8;
     uint16_t step; /* EXPR_STEP */
     uint16_t slot; /* EXPR_VAR; EXPR_CALL of a loop: where the item goes */
     uint16_t args_count;

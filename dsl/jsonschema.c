@@ -10,7 +10,7 @@ struct check {
     struct arena *arena;
     struct schema_errors *errors;
     struct arena *scratch;
-    uint32_t work;
+    uint64_t work;
     unsigned nesting;
     bool exhausted;
 };
@@ -24,6 +24,13 @@ struct step {
 
 static bool check_value(struct check *c, const struct schema *schema, const struct json *value,
                         const struct step *at, bool silent);
+
+static void work_add(struct check *c, uint64_t work)
+{
+    c->work += work;
+    if (c->work > SCHEMA_WORK_MAX)
+        c->exhausted = true;
+}
 
 static void pointer_write(const struct step *at, struct buf *out)
 {
@@ -155,7 +162,10 @@ static bool check_string(struct check *c, const struct schema *schema, const str
     if (schema->length_max >= 0 && length > schema->length_max)
         ok = misfit(c, at, silent, "must have at most %lld character%s",
                     (long long)schema->length_max, plural(schema->length_max));
-    if (schema->pattern && !pattern_match(schema->pattern, value->text, c->scratch))
+    if (schema->pattern)
+        work_add(c, (uint64_t)value->text.len * pattern_size(schema->pattern) / 64);
+    if (schema->pattern && !c->exhausted &&
+        !pattern_match(schema->pattern, value->text, c->scratch))
         ok =
             misfit(c, at, silent, "must match the pattern " STR_FMT, STR_ARG(schema->pattern_text));
     return ok;
@@ -216,14 +226,15 @@ static bool check_object(struct check *c, const struct schema *schema, const str
                          const struct step *at, bool silent)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < schema->required_count; i++)
+    work_add(c, (uint64_t)value->count * (schema->required_count + schema->properties_count) / 64);
+    for (uint32_t i = 0; i < schema->required_count && !c->exhausted; i++)
         if (!json_get(value, schema->required[i])) {
             struct step here = {.up = at, .name = schema->required[i]};
             ok = misfit(c, &here, silent, "is required");
         }
     if (!schema->properties_count && !schema->closed && !schema->additional)
         return ok;
-    for (uint32_t i = 0; i < value->count; i++) {
+    for (uint32_t i = 0; i < value->count && !c->exhausted; i++) {
         struct step here = {.up = at, .name = value->members[i].name};
         const struct schema *property = property_find(schema, here.name);
         if (!property)
@@ -264,7 +275,8 @@ static bool check_combinations(struct check *c, const struct schema *schema,
 static bool check_value(struct check *c, const struct schema *schema, const struct json *value,
                         const struct step *at, bool silent)
 {
-    if (++c->work > SCHEMA_WORK_MAX || c->nesting == SCHEMA_NESTING_MAX)
+    work_add(c, 1);
+    if (c->nesting == SCHEMA_NESTING_MAX)
         c->exhausted = true;
     if (c->exhausted)
         return false;

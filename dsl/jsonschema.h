@@ -2,8 +2,8 @@
  * jsonschema.h: the JSON Schema subset of `input` (and later `output_schema`).
  *
  * Compiled with the workflow, so that an unknown keyword or a wrong type is a diagnostic of the
- * file; checked at submit. Numbers compare exactly. `pattern` is POSIX extended with the common
- * Perl classes; it is unanchored, as JSON Schema says.
+ * file; checked at submit. Numbers compare exactly. `pattern` is matched in linear
+ * time, unanchored as JSON Schema says; jsonschema_pattern.h has the subset.
  */
 #ifndef DSL_JSONSCHEMA_H
 #define DSL_JSONSCHEMA_H

@@ -540,6 +540,11 @@ static void threads_add(struct match *m, struct threads *threads, uint32_t start
     }
 }
 
+uint32_t pattern_size(const struct pattern *pattern)
+{
+    return pattern->count;
+}
+
 bool pattern_match(const struct pattern *pattern, struct str text, struct arena *scratch)
 {
     struct match m = {.pattern = pattern, .text = text};

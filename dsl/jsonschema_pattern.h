@@ -19,6 +19,7 @@ struct pattern;
 /* NULL if the pattern is not in the subset: `*error` says why and `*at` is the byte. */
 const struct pattern *pattern_compile(struct str text, struct arena *arena, const char **error,
                                       size_t *at);
+uint32_t pattern_size(const struct pattern *pattern); /* steps for each character, at most */
 /* True if a part of the text matches; `text` is valid UTF-8. */
 bool pattern_match(const struct pattern *pattern, struct str text, struct arena *scratch);
 

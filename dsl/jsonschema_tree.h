@@ -20,7 +20,7 @@ enum schema_type { /* bits; an integer is a number too */
 };
 
 #define SCHEMA_NESTING_MAX 200  /* of one check: $ref may recurse along with the value */
-#define SCHEMA_WORK_MAX 2000000 /* schemas applied in one check: anyOf may multiply */
+#define SCHEMA_WORK_MAX 2000000 /* schemas applied, and 64ths of comparisons, in one check */
 
 struct schema_property {
     struct str name;

@@ -3,24 +3,9 @@
  * and are never looked at again, so no value can change the structure around it.
  */
 #include "dsl/expr_eval.h"
+#include "engine/base/uri.h"
 
 static int render(struct evaluation *e, const struct template *template, const struct json **out);
-
-void text_percent_encode(struct str text, struct buf *out)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-            c == '-' || c == '.' || c == '_' || c == '~') {
-            buf_add_char(out, (char)c);
-        } else {
-            buf_add_char(out, '%');
-            buf_add_char(out, hex[c >> 4]);
-            buf_add_char(out, hex[c & 15]);
-        }
-    }
-}
 
 static int hole_add(struct evaluation *e, const struct expr *expr, enum text_encoding encoding,
                     struct buf *out)
@@ -36,7 +21,7 @@ static int hole_add(struct evaluation *e, const struct expr *expr, enum text_enc
     if (code)
         return code;
     if (encoding == TEXT_PERCENT)
-        text_percent_encode(text, out);
+        uri_encode(text, out);
     else
         buf_add_str(out, text);
     return 0;
@@ -183,7 +168,7 @@ int template_render_text(const struct template *template, const struct expr_scop
     code = eval_charge(&e, out->len * 3);
     if (code)
         return code;
-    text_percent_encode(*out, &text);
+    uri_encode(*out, &text);
     *out = arena_str(arena, buf_str(&text));
     buf_free(&text);
     return 0;

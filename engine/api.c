@@ -313,10 +313,10 @@ static int input_check(const struct plan *plan, const struct json *input, struct
 }
 
 /* What the workflow's `run_id` gives for this input; absent: it has none. */
-static int run_id_render(const struct plan *plan, const struct json *input, struct wall now,
-                         struct arena *arena, struct str *out, struct err *err)
+static int run_id_render(const struct api *api, const struct plan *plan, const struct json *input,
+                         struct wall now, struct arena *arena, struct str *out, struct err *err)
 {
-    struct expr_scope scope = {.input = input, .index = -1, .now = now};
+    struct expr_scope scope = {.input = input, .index = -1, .now = now, .env = api->o.env};
     *out = STR_NONE;
     if (!plan->run_id)
         return 0;
@@ -332,7 +332,7 @@ static int run_id_choose(struct api *api, const struct plan *plan, const struct 
 {
     uint64_t ours = runner_stats(api->o.runner).shards;
     char uuid[37];
-    int code = run_id_render(plan, input, loop_wall(api->o.loop), arena, out, err);
+    int code = run_id_render(api, plan, input, loop_wall(api->o.loop), arena, out, err);
     if (code)
         return code;
     for (size_t i = 0; i < given_count; i++) {
@@ -695,7 +695,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
         code = key_run_id_check(row->run_id, &err);
     if (!code) {
         struct str rendered;
-        code = run_id_render(row->plan, input, row->at, &arena, &rendered, &err);
+        code = run_id_render(api, row->plan, input, row->at, &arena, &rendered, &err);
         if (!code && rendered.ptr && !str_eq(rendered, row->run_id))
             code = err_set(&err, ERR_INVALID,
                            "the run id is not the one that the workflow gives this input");

@@ -64,14 +64,6 @@ bool config_lease_ok(int64_t lease_us)
     return lease_us >= SECOND_US && lease_us <= 10 * MINUTE_US;
 }
 
-const char *config_service_url(const struct config *config, const char *service)
-{
-    for (uint16_t i = 0; i < config->services_count; i++)
-        if (strcmp(config->services[i].name, service) == 0)
-            return config->services[i].value;
-    return NULL;
-}
-
 /* --- reading nodes ---------------------------------------------------------------------------- */
 
 static struct diag *complain(struct reader *reader, const char *code, const struct node *node,
@@ -101,9 +93,9 @@ static const char *text_read(struct reader *reader, const struct node *node, con
     return arena_str(&reader->config->arena, node->text).ptr;
 }
 
-/* A map of names to texts; `sub`: each value is a map with this one key. */
+/* A map of names to texts. */
 static const struct config_pair *pairs_read(struct reader *reader, const struct node *node,
-                                            const char *what, const char *sub, uint16_t *out_count)
+                                            const char *what, uint16_t *out_count)
 {
     if (node->kind != NODE_MAP) {
         complain(reader, "E901", node, "`%s` must be a map, not %s", what, node_kind_name(node));
@@ -112,17 +104,7 @@ static const struct config_pair *pairs_read(struct reader *reader, const struct 
     struct config_pair *pairs =
         arena_array(&reader->config->arena, struct config_pair, node->count);
     for (uint32_t i = 0; i < node->count; i++) {
-        const struct node *value = node->pairs[i].value;
-        if (sub) {
-            const struct node *inner = node_get(value, sub);
-            if (!inner || value->count != 1) {
-                complain(reader, "E902", node->pairs[i].key,
-                         "an entry of `%s` has the form {%s: ...}, nothing else yet", what, sub);
-                continue;
-            }
-            value = inner;
-        }
-        const char *text = text_read(reader, value, what);
+        const char *text = text_read(reader, node->pairs[i].value, what);
         if (text)
             pairs[(*out_count)++] = (struct config_pair){
                 arena_str(&reader->config->arena, node->pairs[i].key->text).ptr, text};
@@ -180,9 +162,10 @@ static void key_read(struct reader *reader, const struct pair *pair)
     else if (str_eq_z(key, "socket"))
         config->socket = text_read(reader, value, "socket");
     else if (str_eq_z(key, "services"))
-        config->services = pairs_read(reader, value, "services", "url", &config->services_count);
+        dsl_services_compile(&reader->doc, value, &config->arena, reader->diags, &config->services,
+                             &config->services_count);
     else if (str_eq_z(key, "secrets"))
-        config->secrets = pairs_read(reader, value, "secrets", NULL, &config->secrets_count);
+        config->secrets = pairs_read(reader, value, "secrets", &config->secrets_count);
     else if (str_eq_z(key, "env"))
         env_read(reader, value);
     else if (str_eq_z(key, "exec"))

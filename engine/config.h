@@ -4,7 +4,7 @@
  *
  *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
  *     log_format: human|logfmt|json     drain: 30s        lease: 10s
- *     services: {payments: {url: "https://..."}}                 # wins over a workflow's own url
+ *     services: {payments: {url: "https://...", timeout: 5s}}    # wins over a workflow's own words
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
  *     env: [REGION]                                              # what `env.NAME` may read
  *     exec: {directory: /usr/local/lib/saga}                     # off without it
@@ -12,7 +12,7 @@
 #ifndef ENGINE_CONFIG_H
 #define ENGINE_CONFIG_H
 
-#include "dsl/diag.h"
+#include "dsl/services.h"
 #include "engine/base/clock.h"
 #include "engine/log.h"
 
@@ -26,8 +26,8 @@ struct config {
     bool has_log_format;
     enum log_format log_format;
     int64_t drain_us, lease_us;
-    const struct config_pair *services; /* name and url */
-    const struct config_pair *secrets;  /* name and source */
+    const struct plan_service *services;
+    const struct config_pair *secrets; /* name and source */
     const char *const *env_names;
     uint16_t services_count, secrets_count, env_count;
     const char *exec_directory;
@@ -48,6 +48,5 @@ MUST_USE int config_file_read(const char *path, struct arena *arena, struct str 
 bool config_log_format(struct str text, enum log_format *out);
 /* Shorter ones are lost by a busy machine, with longer ones nobody takes over while it matters. */
 bool config_lease_ok(int64_t lease_us);
-const char *config_service_url(const struct config *config, const char *service);
 
 #endif

@@ -21,7 +21,6 @@
 struct daemon {
     struct daemon_options o;
     struct dsl_options dsl;
-    struct plan_service *services;
     struct json *env;
     struct arena arena;
     struct secrets *secrets;
@@ -282,12 +281,7 @@ static int secrets_open(struct daemon *daemon, struct err *err)
 static void dsl_options_fill(struct daemon *daemon)
 {
     const struct config *config = daemon->o.config;
-    daemon->services = arena_array(&daemon->arena, struct plan_service, config->services_count);
-    for (uint16_t i = 0; i < config->services_count; i++) {
-        daemon->services[i].name = config->services[i].name;
-        daemon->services[i].url = config->services[i].value;
-    }
-    daemon->dsl = (struct dsl_options){.services = daemon->services,
+    daemon->dsl = (struct dsl_options){.services = config->services,
                                        .services_count = config->services_count,
                                        .env_names = config->env_names,
                                        .env_names_count = config->env_count};
@@ -387,6 +381,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
                               .store = daemon->store,
                               .plans = daemon->plans,
                               .dsl = &daemon->dsl,
+                              .env = daemon->env,
                               .daemon = options->name};
     daemon->api = api_new(&api);
     daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);

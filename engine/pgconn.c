@@ -413,6 +413,13 @@ static char *settings_sql(struct pgconn *conn)
     return sql.data;
 }
 
+static struct op *op_setup(void)
+{
+    struct op *op = xcalloc(1, sizeof(*op));
+    op->setup = true;
+    return op;
+}
+
 static void begin_setup(struct pgconn *conn)
 {
     conn->state = PGCONN_SETUP;
@@ -424,17 +431,16 @@ static void begin_setup(struct pgconn *conn)
         return;
     }
     loop_fd_want(conn->watch, LOOP_READ);
+    /* First of all, in a statement that takes no time: the role may have a short limit. */
+    op_send(conn, op_setup(),
+            PQsendQueryParams(conn->pg, "set statement_timeout = 0", 0, NULL, NULL, NULL, NULL, 0));
     char *sql = settings_sql(conn);
-    struct op *op = xcalloc(1, sizeof(*op));
-    op->setup = true;
-    op_send(conn, op, PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0));
+    op_send(conn, op_setup(), PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0));
     free(sql);
     for (unsigned i = 0; i < conn->statements_count; i++) {
         char name[16];
         snprintf(name, sizeof(name), "s%u", i);
-        op = xcalloc(1, sizeof(*op));
-        op->setup = true;
-        op_send(conn, op, PQsendPrepare(conn->pg, name, conn->statements[i], 0, NULL));
+        op_send(conn, op_setup(), PQsendPrepare(conn->pg, name, conn->statements[i], 0, NULL));
     }
     flush(conn);
 }

@@ -24,8 +24,7 @@ $(BUILD)/tests/contract/test_%: $(BUILD)/tests/contract/test_%.o $(TESTLIB_OBJ) 
 unit: $(UNIT_BIN) ## build and run the unit tests only
 	$(Q)BUILD=$(BUILD) tests/run unit
 
-check-built: all $(TEST_BIN)
-	$(Q)BUILD=$(BUILD) tests/run
+check-programs: all $(TEST_BIN)
 
 .PHONY: unit
 
@@ -43,10 +42,11 @@ sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step 
 # The same tests under the sanitizers, in a folder of their own. Slow code is not what they look for,
 # so the simulator plays fewer worlds.
 ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-asan-built: all $(TEST_BIN)
+asan-run:
 	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
 
 check-asan: deps ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(Q)$(MAKE) --no-print-directory BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' asan-built
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' check-programs
+	$(Q)$(MAKE) --no-print-directory BUILD=build-asan asan-run
 
-.PHONY: asan-built check-asan
+.PHONY: asan-run check-asan

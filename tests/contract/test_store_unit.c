@@ -435,7 +435,8 @@ static void a_warning_is_undecided(void **state)
     rig_wait(&rig, &rig.ups, 1);
     for (int i = 0; i < 3; i++) {
         enum unit_verdict verdict = send_and_wait(encoded[i], rig.epoch, 1 + (uint64_t)i);
-        if (verdict != UNIT_ALREADY)
+        /* Those behind the first may have been cut off before they ran. */
+        if (verdict != UNIT_ALREADY && (i == 0 || verdict != UNIT_APPLIED))
             fail_msg("%d: %d %s", i, verdict, rig.problem.text);
         rig.port.encoded_free(rig.port.arg, encoded[i]);
     }

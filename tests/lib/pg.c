@@ -100,15 +100,21 @@ PGconn *pg_test_connect(const char *database, const char *user)
 
 void pg_test_create(const char *database, int migrated)
 {
+    static int pattern;
     struct err err;
     struct migrate_report report;
     PGconn *conn = pg_test_connect("postgres", NULL);
     PQclear(PQexec(conn, "set client_min_messages = error"));
+    if (migrated && !pattern) { /* once; copies of it are faster */
+        pg_test_sql(conn, "create database pattern template template0 encoding 'UTF8'");
+        if (migrate_run(pg_test_uri("pattern", NULL), &report, &err))
+            die("migrate", err.text);
+        pattern = 1;
+    }
     pg_test_sql(conn, "drop database if exists %s with (force)", database);
-    pg_test_sql(conn, "create database %s template template0 encoding 'UTF8'", database);
+    pg_test_sql(conn, "create database %s template %s encoding 'UTF8'", database,
+                migrated ? "pattern" : "template0");
     PQfinish(conn);
-    if (migrated && migrate_run(pg_test_uri(database, NULL), &report, &err))
-        die("migrate", err.text);
 }
 
 static PGresult *run(PGconn *conn, const char *sql, va_list args)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/uri.h"
 #include "dsl/dsl.h"
 
 static const char source_head[] =
@@ -411,7 +412,7 @@ static void named_values(void **state)
     assert_string_equal(action->http.query[2].name, "c");
     struct str a = text_render(&f, action->http.query[0].value, TEXT_PLAIN);
     assert_true(str_eq_z(a, "a/b?c#d ../ \xC3\xA9"));
-    text_percent_encode(a, &encoded);
+    uri_encode(a, &encoded);
     assert_string_equal(encoded.data, "a%2Fb%3Fc%23d%20..%2F%20%C3%A9");
     assert_null(text_render(&f, action->http.query[1].value, TEXT_PLAIN).ptr);
     assert_string_equal(text_render(&f, action->http.query[2].value, TEXT_PLAIN).ptr, "1.10");
@@ -454,6 +455,8 @@ static void limits(void **state)
     limit_check("input.l.map(a, input.l)", list.data);
     limit_check("input.l.map(a, input.t + input.t)", list.data);
     limit_check("input.l.filter(a, input.l == input.l)", list.data);
+    limit_check("input.l.all(a, input.l.all(b, size(input.t) > 0))", list.data);
+    limit_check("input.l.all(a, input.l.all(b, input.t <= input.t))", list.data);
     buf_add_z(&deep, "{\"l\":");
     for (int i = 0; i < 62; i++)
         buf_add_char(&deep, '[');

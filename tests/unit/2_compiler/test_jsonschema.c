@@ -173,6 +173,37 @@ static void work_is_limited(void **state)
     buf_free(&out);
 }
 
+/* A heavy pattern on a long text and many names in a large object are cut off, too. */
+static void heavy_values(void **state)
+{
+    struct buf value = {0}, out = {0}, schema = {0};
+    (void)state;
+    buf_add_char(&value, '"');
+    for (int i = 0; i < 1000000; i++)
+        buf_add_char(&value, 'a');
+    buf_add_char(&value, '"');
+    reasons("{pattern: \"^[a-z]+$\"}", value.data, &out);
+    assert_string_equal(buf_str(&out).ptr, "");
+    reasons("{pattern: \"^(a?){900}b$\"}", value.data, &out);
+    assert_string_equal(out.data, " takes too much work to check against its schema");
+    buf_clear(&value);
+    buf_add_char(&value, '{');
+    for (int i = 0; i < 60000; i++)
+        buf_printf(&value, "%s\"k%d\":1", i ? "," : "", i);
+    buf_add_char(&value, '}');
+    buf_add_z(&schema, "{properties: {a0: {}");
+    for (int i = 1; i < 3000; i++)
+        buf_printf(&schema, ", a%d: {}", i);
+    buf_add_z(&schema, "}}");
+    reasons(schema.data, value.data, &out);
+    assert_string_equal(out.data, " takes too much work to check against its schema");
+    reasons("{properties: {k1: {}, k2: {}}}", value.data, &out);
+    assert_string_equal(buf_str(&out).ptr, "");
+    buf_free(&value);
+    buf_free(&schema);
+    buf_free(&out);
+}
+
 /* At most 20 reasons are given. */
 static void reasons_are_limited(void **state)
 {
@@ -192,13 +223,10 @@ static void reasons_are_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(strings),
-        cmocka_unit_test(containers),
-        cmocka_unit_test(combinations),
-        cmocka_unit_test(work_is_limited),
-        cmocka_unit_test(reasons_are_limited),
+        cmocka_unit_test(types),        cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),      cmocka_unit_test(containers),
+        cmocka_unit_test(combinations), cmocka_unit_test(work_is_limited),
+        cmocka_unit_test(heavy_values), cmocka_unit_test(reasons_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
