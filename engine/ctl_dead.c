@@ -15,8 +15,8 @@ static int dead_list(struct ctl *ctl)
         {"WORKFLOW", "workflow", ROWS_TEXT, false},
         {"TENANT", "tenant", ROWS_TEXT, true},
         {"REASON", "reason|park_reason", ROWS_TEXT, false},
-        {"STEP", "step|step_id|stopped_at", ROWS_TEXT, false},
-        {"PARKED", "parked_at|since", ROWS_AGE, false},
+        {"STEP", "step_id|step", ROWS_TEXT, false},
+        {"PARKED", "parked_at", ROWS_AGE, false},
         {"STARTED", "created_at", ROWS_TIME, true},
         {"CAUSE", "cause", ROWS_TEXT, true},
         {"ERROR", "error", ROWS_ERROR, false},
@@ -66,21 +66,21 @@ static struct str member_text(struct ctl *ctl, const struct json *row, const cha
     return value->kind == JSON_STRING ? value->text : model_value_text(value, &ctl->scratch);
 }
 
-static struct str attempt_time(struct ctl *ctl, const struct json *attempt, const char *name)
+static struct str time_member(struct ctl *ctl, const struct json *attempt, const char *name)
 {
     struct wall at;
     struct str text = member_text(ctl, attempt, name);
-    return text.len && wall_parse(text, &at) ? text_time(at, &ctl->scratch) : text;
+    return text.len && wall_parse(text, &at) ? text_time_ms(at, &ctl->scratch) : text;
 }
 
 static void attempts_show(struct ctl *ctl, const struct json *attempts)
 {
-    static const char *const titles[] = {"KEY",     "NO",     "SENT", "ENDED",
-                                         "OUTCOME", "STATUS", "ERROR"};
+    static const char *const titles[] = {"STEP",  "",        "NO",     "SENT",
+                                         "ENDED", "OUTCOME", "STATUS", "ERROR"};
     struct table table = {.indent = 2};
     if (!attempts || attempts->kind != JSON_LIST || !attempts->count)
         return;
-    show_heading(ctl, "Attempts");
+    show_heading(ctl, "Attempts that did not go right");
     for (size_t i = 0; i < ARRAY_LEN(titles); i++)
         table_column(&table, titles[i]);
     for (uint32_t i = 0; i < attempts->count; i++) {
@@ -88,13 +88,43 @@ static void attempts_show(struct ctl *ctl, const struct json *attempts)
         struct str outcome = member_text(ctl, attempt, "outcome");
         if (error && error->kind == JSON_NULL)
             error = NULL;
-        table_add(&table, member_text(ctl, attempt, "key"), PAINT_NONE);
+        table_add(&table, member_text(ctl, attempt, "step"), PAINT_NONE);
+        table_add(&table, member_text(ctl, attempt, "direction"), PAINT_DIM);
         table_add(&table, member_text(ctl, attempt, "number"), PAINT_NONE);
-        table_add(&table, attempt_time(ctl, attempt, "sent_at"), PAINT_DIM);
-        table_add(&table, attempt_time(ctl, attempt, "ended_at"), PAINT_DIM);
+        table_add(&table, time_member(ctl, attempt, "sent_at"), PAINT_DIM);
+        table_add(&table, time_member(ctl, attempt, "ended_at"), PAINT_DIM);
         table_add(&table, outcome, text_state_paint(outcome));
         table_add(&table, member_text(ctl, attempt, "status"), PAINT_NONE);
         table_add(&table, model_error_text(error, &ctl->scratch), PAINT_DIM);
+    }
+    table_print(&table, ctl);
+    table_free(&table);
+}
+
+/* The checkpoint: what was sent, and under which key the service knows it. */
+static void effects_show(struct ctl *ctl, const struct json *effects)
+{
+    static const char *const titles[] = {"KEY", "STATE", "ATTEMPTS", "KEY VALID UNTIL"};
+    struct table table = {.indent = 2};
+    struct wall until;
+    if (!effects || effects->kind != JSON_LIST || !effects->count)
+        return;
+    show_heading(ctl, "Effects");
+    for (size_t i = 0; i < ARRAY_LEN(titles); i++)
+        table_column(&table, titles[i]);
+    for (uint32_t i = 0; i < effects->count; i++) {
+        const struct json *effect = effects->items[i];
+        struct str state = member_text(ctl, effect, "state");
+        struct str valid = member_text(ctl, effect, "key_valid_until");
+        bool dated = wall_parse(valid, &until), past = dated && wall_passed(until, ctl_now());
+        if (dated)
+            valid = text_time(until, &ctl->scratch);
+        if (past)
+            valid = arena_printf(&ctl->scratch, STR_FMT " (past)", STR_ARG(valid));
+        table_add(&table, member_text(ctl, effect, "key"), PAINT_NONE);
+        table_add(&table, state, text_state_paint(state));
+        table_add(&table, member_text(ctl, effect, "attempts"), PAINT_NONE);
+        table_add(&table, valid, past ? PAINT_RED : PAINT_DIM);
     }
     table_print(&table, ctl);
     table_free(&table);
@@ -156,7 +186,7 @@ static void history_show(struct ctl *ctl, const struct json *events)
     for (uint32_t i = from; i < events->count; i++) {
         const struct json *event = events->items[i];
         struct str what = member_text(ctl, event, "what");
-        table_add(&table, attempt_time(ctl, event, "at"), PAINT_DIM);
+        table_add(&table, time_member(ctl, event, "at"), PAINT_DIM);
         table_add(&table, member_text(ctl, event, "step_id"), PAINT_NONE);
         table_add(&table, what, text_state_paint(what));
         table_add(&table, member_text(ctl, event, "detail"), PAINT_NONE);
@@ -216,6 +246,7 @@ static void report_print(struct ctl *ctl, struct model_run *run, const struct js
     standing_line(ctl, run, "unknown", STANDING_UNKNOWN, PAINT_MAGENTA);
     show_heading(ctl, "Steps");
     show_steps(ctl, run);
+    effects_show(ctl, json_get_z(row, "effects"));
     const struct json *attempts = json_get_z(row, "attempts");
     attempts_show(ctl, attempts && attempts->kind == JSON_LIST ? attempts : run->attempts);
     show_residue(ctl, run);

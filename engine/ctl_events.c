@@ -38,14 +38,14 @@ static void event_print(struct ctl *ctl, const struct json *event, struct str ra
         return;
     }
     if (wall_parse(at_text.ptr ? at_text : STR(""), &at))
-        at_text = text_time(at, &ctl->scratch);
+        at_text = text_time_ms(at, &ctl->scratch);
     text_paint(out, ctl->color, PAINT_DIM);
-    padded_add(out, at_text, 20);
+    padded_add(out, at_text, 24);
     text_unpaint(out, ctl->color, PAINT_DIM);
     padded_add(out, step.len ? step : STR("-"), 12);
     text_paint(out, ctl->color, text_state_paint(what));
     if (detail.len)
-        padded_add(out, what, 12);
+        padded_add(out, what, 16);
     else
         text_add(out, what);
     text_unpaint(out, ctl->color, PAINT_BLUE);

@@ -169,14 +169,14 @@ int ctl_verb_daemons(struct ctl *ctl)
 {
     static const struct rows_column columns[] = {
         {"DAEMON", "daemon|name", ROWS_TEXT, false},
-        {"VERSION", "version", ROWS_TEXT, false},
-        {"STATE", "state", ROWS_STATE, false},
-        {"LANE", "lane", ROWS_TEXT, true},
-        {"KIND", "kind", ROWS_TEXT, true},
+        {"ALIVE", "alive", ROWS_BOOL, false},
         {"SHARDS", "shards", ROWS_COUNT, false},
+        {"OPEN RUNS", "open_runs", ROWS_COUNT, false},
+        {"LAST SEEN", "last_seen", ROWS_AGE, false},
+        {"LEFT CLEANLY", "left_cleanly", ROWS_BOOL, true},
         {"EPOCH", "epoch", ROWS_COUNT, true},
-        {"TTL", "ttl", ROWS_TEXT, true},
-        {"LAST WRITE", "last_time|last_seen|seen_at", ROWS_AGE, false},
+        {"UNITS", "units", ROWS_COUNT, true},
+        {"LEASE", "lease", ROWS_TEXT, true},
     };
     return list_show(ctl, "/v1/daemons", "daemons", "daemon|name", columns, ARRAY_LEN(columns),
                      "no daemon holds a lease");

@@ -53,6 +53,8 @@ static struct model_step step_read(const struct json *json)
         .compensation_error = member(json, "compensation_error"),
         .started_at = time_of(json, "started_at"),
         .ended_at = time_of(json, "ended_at"),
+        .compensation_started_at = time_of(json, "compensation_started_at"),
+        .compensation_ended_at = time_of(json, "compensation_ended_at"),
         .next_at = time_of(json, "next_at"),
     };
     if (!step.id.len) /* rows of the view carry the other name */
@@ -176,6 +178,17 @@ enum model_phase model_phase_of(const struct model_step *step)
     case STEP_PENDING: break;
     }
     return MODEL_PENDING;
+}
+
+bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us)
+{
+    bool undo = model_phase_of(step) >= MODEL_UNDOING && wall_is_set(step->compensation_started_at);
+    struct wall from = undo ? step->compensation_started_at : step->started_at;
+    struct wall to = undo ? step->compensation_ended_at : step->ended_at;
+    if (!wall_is_set(from))
+        return false;
+    *out_us = MAX((wall_is_set(to) ? to.us : now.us) - from.us, (int64_t)0);
+    return true;
 }
 
 const char *model_phase_word(enum model_phase phase)
@@ -310,21 +323,70 @@ static void next_add(struct next_list *list, const char *verb, const char *step,
     };
 }
 
-/* A step that stands in the way of a parked run. */
-static void next_for_step(struct next_list *list, const struct model_step *step)
+/* A step that stands in the way of a parked run, as the verb names it; NULL: it does not. */
+static const char *step_in_the_way(struct next_list *list, const struct model_step *step,
+                                   bool unknown_only)
 {
     enum model_phase phase = model_phase_of(step);
-    bool undo = phase == MODEL_UNDO_UNKNOWN || phase == MODEL_UNDO_FAILED;
-    const char *name =
-        arena_printf(list->arena, STR_FMT "%s", STR_ARG(step->id), undo ? ":compensate" : "").ptr;
-    if (phase == MODEL_UNKNOWN || phase == MODEL_UNDO_UNKNOWN) {
-        next_add(list, "settle", name, "--applied", "the service has the effect");
-        next_add(list, "settle", name, "--not-applied", "the service does not have it");
+    bool unknown = phase == MODEL_UNKNOWN || phase == MODEL_UNDO_UNKNOWN;
+    bool failed = phase == MODEL_UNDO_FAILED || (phase == MODEL_REFUSED && !list->run->cause.len);
+    if (!unknown && (unknown_only || !failed))
+        return NULL;
+    return arena_printf(list->arena, STR_FMT "%s", STR_ARG(step->id),
+                        phase >= MODEL_UNDOING ? ":compensate" : "")
+        .ptr;
+}
+
+static void next_settle(struct next_list *list)
+{
+    for (uint32_t i = 0; i < list->run->steps_count; i++) {
+        const char *step = step_in_the_way(list, &list->run->steps[i], true);
+        if (!step)
+            continue;
+        next_add(list, "settle", step, "--applied", "the service says that it was applied");
+        next_add(list, "settle", step, "--not-applied", "the service says that it was not");
     }
-    if (phase == MODEL_UNDO_FAILED)
-        next_add(list, "skip", name, "", "it was undone by hand");
-    if (phase == MODEL_REFUSED && !list->run->cause.len)
-        next_add(list, "skip", name, "", "it was done by hand: go on after it");
+}
+
+static void next_skip(struct next_list *list)
+{
+    for (uint32_t i = 0; i < list->run->steps_count; i++) {
+        const char *step = step_in_the_way(list, &list->run->steps[i], false);
+        if (step)
+            next_add(list, "skip", step, "",
+                     strchr(step, ':') ? "it was undone by hand: go on"
+                                       : "it was done by hand: go on after it");
+    }
+}
+
+static void next_verb(struct next_list *list, struct str verb)
+{
+    bool unknown = str_eq_z(list->run->reason, "outcome_unknown");
+    if (str_eq_z(verb, "settle"))
+        next_settle(list);
+    else if (str_eq_z(verb, "skip"))
+        next_skip(list);
+    else if (str_eq_z(verb, "retry"))
+        next_add(list, "retry", "", "",
+                 unknown ? "try again, if the key makes a repeat safe"
+                         : "try again from where it stopped");
+    else if (str_eq_z(verb, "compensate"))
+        next_add(list, "compensate", "", "", "turn back: undo what was applied");
+    else if (str_eq_z(verb, "abandon"))
+        next_add(list, "abandon", "", "", "close it as it is; what is left is listed");
+}
+
+/* Without the daemon's own list: what semantics allow for the reason. */
+static void next_parked(struct next_list *list)
+{
+    const struct model_run *run = list->run;
+    next_settle(list);
+    if (!str_eq_z(run->reason, "key_conflict"))
+        next_verb(list, STR("retry"));
+    next_skip(list);
+    if (!run->cause.len && !str_eq_z(run->reason, "pivot_passed"))
+        next_verb(list, STR("compensate"));
+    next_verb(list, STR("abandon"));
 }
 
 size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,
@@ -332,7 +394,6 @@ size_t model_next_commands(const struct model_run *run, struct arena *arena, str
 {
     struct next_list list = {run, arena, out, 0, max};
     enum run_state state = run_state_of(run->state);
-    bool unknown = false, backward = run->cause.len > 0;
     if (run->paused && !model_is_over(run->state))
         next_add(&list, "resume", "", "", "let it go on");
     if (state == RUN_QUEUED || state == RUN_RUNNING)
@@ -341,17 +402,9 @@ size_t model_next_commands(const struct model_run *run, struct arena *arena, str
         next_add(&list, "pause", "", "", "send nothing new until it is resumed");
     if (state != RUN_PARKED)
         return list.count;
-    for (uint32_t i = 0; i < run->steps_count; i++) {
-        enum model_phase phase = model_phase_of(&run->steps[i]);
-        unknown = unknown || phase == MODEL_UNKNOWN || phase == MODEL_UNDO_UNKNOWN;
-        next_for_step(&list, &run->steps[i]);
-    }
-    if (!str_eq_z(run->reason, "key_conflict"))
-        next_add(&list, "retry", "", "",
-                 unknown ? "try again, where the key makes a repeat safe"
-                         : "try again from where it stopped");
-    if (!backward && !str_eq_z(run->reason, "pivot_passed"))
-        next_add(&list, "compensate", "", "", "turn back: undo what was applied");
-    next_add(&list, "abandon", "", "", "close it as it is; what is left is listed");
+    for (uint32_t i = 0; run->verbs && i < run->verbs->count; i++)
+        next_verb(&list, run->verbs->items[i]->text);
+    if (!list.count)
+        next_parked(&list);
     return list.count;
 }

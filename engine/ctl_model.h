@@ -12,7 +12,8 @@ struct model_step {
     struct str id, effect, state, compensation_state, key, compensation_key;
     int64_t attempts, compensation_attempts;
     const struct json *output, *error, *compensation_error; /* NULL: none */
-    struct wall started_at, ended_at, next_at;
+    struct wall started_at, ended_at, compensation_started_at, compensation_ended_at;
+    struct wall next_at;
 };
 
 struct model_run {
@@ -59,6 +60,9 @@ enum model_phase {
     MODEL_UNDO_SKIPPED,
 };
 enum model_phase model_phase_of(const struct model_step *step);
+/* How long the direction that the phase is about has taken, up to `now` if it is not over; false:
+ * it was not begun. */
+bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us);
 /* "applied", "retrying", "undone", ... */
 const char *model_phase_word(enum model_phase phase);
 /* The error that matters in this phase, or NULL. */

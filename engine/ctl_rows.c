@@ -48,6 +48,7 @@ static struct table_cell cell_of(struct ctl *ctl, const struct json *row,
         cell.text = model_error_text(value, &ctl->scratch);
         cell.paint = PAINT_DIM;
         break;
+    case ROWS_BOOL: cell.text = value->boolean ? STR("yes") : STR("no"); break;
     case ROWS_COUNT:
         if (value->kind == JSON_LIST)
             cell.text = arena_printf(&ctl->scratch, "%u", value->count);

@@ -12,6 +12,7 @@ enum rows_kind {
     ROWS_AGE,   /* of a time */
     ROWS_TIME,
     ROWS_ERROR, /* {code, status, message} in one line */
+    ROWS_BOOL,  /* "yes", "no" */
     ROWS_COUNT, /* a number, or how many items a list has */
 };
 

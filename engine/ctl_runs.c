@@ -221,6 +221,6 @@ void ctl_run_print_result(struct ctl *ctl, const struct ctl_run *result, bool ex
         result_line(ctl, "output", PAINT_NONE, model_value_text(run->output, &ctl->scratch));
     else if (run->error)
         result_line(ctl, "error", PAINT_DIM, error_with_step(run->error, &ctl->scratch));
-    if (str_eq_z(run->state, "parked"))
+    if (str_eq_z(run->state, "parked") && ctl_flush(ctl) == CTL_OK)
         ctl_hint(ctl, "it needs a person: sagactl dead show " STR_FMT, STR_ARG(run->id));
 }

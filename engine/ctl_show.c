@@ -39,9 +39,10 @@ static struct str attempts_text(struct ctl *ctl, const struct model_step *step)
 
 static struct str step_took(struct ctl *ctl, const struct model_step *step)
 {
-    if (!wall_is_set(step->started_at) || !wall_is_set(step->ended_at))
+    int64_t took_us;
+    if (!model_phase_took(step, ctl_now(), &took_us))
         return STR("");
-    return text_duration(step->ended_at.us - step->started_at.us, &ctl->scratch);
+    return text_duration(took_us, &ctl->scratch);
 }
 
 static struct str step_note(struct ctl *ctl, const struct model_step *step)
@@ -96,8 +97,8 @@ static const char *residue_meaning(struct str why)
     } meanings[] = {
         {"declared", "stays, as the workflow says"},
         {"by_hand", "settled or skipped by a person"},
-        {"unknown", "may be there: its outcome is not known"},
-        {"not_undone", "is there and was not undone"},
+        {"unknown", "may be applied: its outcome is not known"},
+        {"not_undone", "is applied and not undone"},
         {"open", "was still in motion"},
     };
     for (size_t i = 0; i < ARRAY_LEN(meanings); i++)

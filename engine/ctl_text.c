@@ -170,6 +170,15 @@ struct str text_time(struct wall t, struct arena *arena)
     return wall_format((struct wall){t.us - t.us % SECOND_US}, arena);
 }
 
+struct str text_time_ms(struct wall t, struct arena *arena)
+{
+    struct str seconds = text_time(t, arena);
+    if (!seconds.len)
+        return seconds;
+    return arena_printf(arena, "%.*s.%03dZ", (int)seconds.len - 1, seconds.ptr,
+                        (int)(t.us % SECOND_US / MS_US));
+}
+
 struct str text_count(int64_t count, const char *noun, struct arena *arena)
 {
     return arena_printf(arena, "%lld %s%s", (long long)count, noun, count == 1 ? "" : "s");

@@ -28,6 +28,8 @@ struct str text_duration(int64_t duration_us, struct arena *arena);
 struct str text_age(struct wall t, struct wall now, struct arena *arena);
 /* "2026-10-25T02:30:00Z", without fractions; "" if not set. */
 struct str text_time(struct wall t, struct arena *arena);
+/* The same with milliseconds: where the order of things is read. */
+struct str text_time_ms(struct wall t, struct arena *arena);
 /* "1 step", "2 steps" */
 struct str text_count(int64_t count, const char *noun, struct arena *arena);
 

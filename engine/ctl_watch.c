@@ -146,7 +146,7 @@ static void step_draw(struct watch *watch, const struct model_step *step, size_t
     struct arena *arena = &ctl->scratch;
     enum model_phase phase = model_phase_of(step);
     enum paint paint = phase_paint(phase);
-    int64_t attempts = step->attempts;
+    int64_t attempts = step->attempts, took_us;
     if (phase >= MODEL_UNDOING && step->compensation_attempts)
         attempts = step->compensation_attempts;
     line_begin(watch);
@@ -159,9 +159,8 @@ static void step_draw(struct watch *watch, const struct model_step *step, size_t
     line_add(watch, paint, phase_text(watch, step, phase), 15);
     if (attempts > 1)
         line_add(watch, PAINT_DIM, text_count(attempts, "attempt", arena), 13);
-    if (wall_is_set(step->started_at)) {
-        struct wall until = wall_is_set(step->ended_at) ? step->ended_at : watch->now;
-        struct str took = text_duration(until.us - step->started_at.us, arena);
+    if (model_phase_took(step, watch->now, &took_us)) {
+        struct str took = text_duration(took_us, arena);
         line_add(watch, PAINT_DIM, took, MAX(text_width(took) + 2, (size_t)9));
     }
     line_add(watch, PAINT_DIM, model_error_text(model_phase_error(step), arena), 0);

@@ -9,11 +9,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 from ctl_case import SAGACTL, CtlCase, defaults, main  # noqa: E402
-from fake_sagad import (Answer, Hangup, add_run, at, problem, run, step, wait_until)  # noqa: E402
+from fake_sagad import Answer, Hangup, add_run, problem, run, step, wait_until  # noqa: E402
 
 
 class Refusals(CtlCase):
-    def refused(self, code, answer, said, args=("run", "order")):
+    def refused(self, code, answer, said):
         self.fake.on("POST", "/v1/runs", answer)
         for path in ("/v1/runs/r1/cancel", "/v1/runs/r1/steps/s/skip"):
             self.fake.on("POST", path, answer)
@@ -169,8 +169,6 @@ class Unreachable(CtlCase):
 
     def test_planted_socket(self):
         """A .saga that another user left in a directory above (like /tmp) is passed over."""
-        if os.geteuid() != 0:
-            foreign = None
         self.binary = os.open(SAGACTL, os.O_RDONLY)
         self.addCleanup(os.close, self.binary)
         shared = os.path.join(self.folder, "shared")

@@ -196,7 +196,7 @@ class Apply(CtlCase):
         self.assertEqual([], self.puts())
 
     def test_refused_midway(self):
-        """If the daemon refuses a file after others were applied, the output says which is which."""
+        """If the daemon refuses a file after others were applied, the output tells them apart."""
         for name in "abc":
             self.write("%s.yaml" % name, GOOD % name)
         answers = [Answer({"status": "applied"}),

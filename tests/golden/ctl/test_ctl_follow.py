@@ -71,7 +71,7 @@ class Follow(CtlCase):
         self.assertEqual(0, process.returncode, err)
         lines = (first + out).decode().splitlines()
         self.assertEqual(["claimed", "applied", "turned back", "compensated"],
-                         [line[36:].strip() for line in lines])
+                         [line[40:].strip() for line in lines])
 
     def test_a_cli_2_follow_json(self):
         """With -o json or jsonl each event is one line of JSON as the daemon sent it."""

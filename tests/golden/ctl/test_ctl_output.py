@@ -40,6 +40,7 @@ def parked():
               ended_at=at(-290)),
          step("confirm"), step("receipt", effect="irreversible")],
         cause="step_refused", error={"step": "charge", **DECLINED}, tenant="shop",
+        park_reason="compensation_failed", next_verbs=["retry", "settle", "skip", "abandon"],
         residue=[{"step": "reserve", "key": "order-1:reserve:execute", "state": "applied",
                   "why": "not_undone", "reason": "compensation_failed"},
                  {"step": "charge", "key": "order-1:charge:execute", "state": "unknown",
@@ -71,20 +72,31 @@ class Output(CtlCase):
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
         self.fake.on("GET", "/v1/dead", {"dead": [
             {"run_id": "order-1", "workflow": "order", "reason": "compensation_failed",
-             "step": "reserve", "parked_at": at(-200), "created_at": at(-300),
+             "step_id": "reserve", "direction": "compensate", "parked_at": at(-200),
+             "created_at": at(-300), "cause": "step_refused",
              "error": {"step": "charge", **DECLINED},
-             "attempts": [{"key": "order-1:charge:execute", "number": n, "sent_at": at(-299 + n),
-                           "ended_at": at(-298 + n), "outcome": "unknown", "status": None,
-                           "error": LOST} for n in (1, 2, 3)]}]})
+             "next_verbs": ["retry", "settle", "skip", "abandon"],
+             "effects": [{"step": "reserve", "direction": "execute", "state": "applied",
+                          "key": "order-1:reserve:execute", "attempts": 1,
+                          "key_valid_until": at(-50)},
+                         {"step": "charge", "direction": "execute", "state": "unknown",
+                          "key": "order-1:charge:execute", "attempts": 3,
+                          "key_valid_until": None}],
+             "attempts": [{"step": "charge", "direction": "execute", "number": n,
+                           "sent_at": at(-299 + n), "ended_at": at(-298 + n),
+                           "outcome": "unknown", "status": None, "error": LOST}
+                          for n in (1, 2, 3)]}]})
         self.fake.on("GET", "/v1/workflows", {"workflows": [
             {"workflow": "order", "version": "1.0", "hash": "ab" * 32, "steps": [{}, {}, {}, {}],
              "description": "Reserve stock, charge the card.", "applied_at": at(-7200),
              "applied_by": "uid:0", "current": True}]})
         self.fake.on("GET", "/v1/daemons", {"daemons": [
-            {"daemon": "sagad-1", "lane": "sagad-1/write", "kind": "write", "shards": 40,
-             "epoch": 3, "last_time": at(-630)},
-            {"daemon": "sagad-2", "lane": "sagad-2/write", "kind": "write", "shards": 24,
-             "epoch": 1, "last_time": at(-690)}]})
+            {"daemon": "sagad-1", "alive": True, "left_cleanly": False, "shards": 40,
+             "open_runs": 12, "epoch": 3, "units": 4711, "last_seen": at(-630),
+             "lease": "10.000000s"},
+            {"daemon": "sagad-2", "alive": False, "left_cleanly": True, "shards": 0,
+             "open_runs": 0, "epoch": 1, "units": 17, "last_seen": at(-690),
+             "lease": "10.000000s"}]})
         self.fake.on("GET", "/v1/ping", {"daemon": "sagad-1", "version": "0.1.0",
                                          "database": "up", "shards": 64, "uptime_s": 3725})
         self.fake.on("POST", "/v1/runs", Answer({"run_id": "order-2", "state": "running"}, 202))
