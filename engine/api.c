@@ -135,7 +135,8 @@ static void ping(struct api *api, struct control_request *request)
 
 static void ready(struct api *api, struct control_request *request)
 {
-    if (store_pg_is_up(api->o.store) && runner_stats(api->o.runner).shards)
+    if (store_pg_is_up(api->o.store) && store_pg_can_answer(api->o.store) &&
+        runner_stats(api->o.runner).shards)
         control_reply(request, 200, STR("{\"ready\":true}"));
     else
         control_problem(request, 503, "not_ready", NULL,

@@ -85,7 +85,7 @@ static void ready_check(struct daemon *daemon)
 {
     bool loaded = runner_stats(daemon->runner).shards == daemon->shards_mine;
     if (daemon->is_ready || !daemon->owned || !daemon->workflows_known || !daemon->looked ||
-        daemon->shards_free || !loaded || daemon->draining)
+        daemon->shards_free || !loaded || !store_pg_can_answer(daemon->store) || daemon->draining)
         return;
     daemon->is_ready = true;
     struct err err;
