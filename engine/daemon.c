@@ -296,9 +296,18 @@ static void dsl_options_fill(struct daemon *daemon)
     }
 }
 
+/* Past the owner's own deadline another daemon may have been told that nothing was sent. */
+static bool daemon_may_send(void *arg)
+{
+    const struct daemon *daemon = arg;
+    return loop_mono().us < store_pg_deadline(daemon->store).us;
+}
+
 static void invoke_open(struct daemon *daemon)
 {
     struct invoke_options options = {.loop = daemon->o.loop,
+                                     .may_send = daemon_may_send,
+                                     .may_send_arg = daemon,
                                      .secrets = daemon->secrets,
                                      .reply = daemon_reply,
                                      .reply_arg = daemon,
