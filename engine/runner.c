@@ -720,7 +720,7 @@ static void start_settle_taken(struct work *work, const struct unit_taken *taken
     struct record_inbox inbox = {
         .id = work->event.verb.inbox_id,
         .outcome = same ? STR("done") : STR("conflict"),
-        .answer = same ? STR("the run existed already")
+        .answer = same ? STR(RUNNER_START_EXISTED)
                        : STR("the run id was used with another input or workflow"),
     };
     work_becomes_settlement(work, &inbox);

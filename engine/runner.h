@@ -41,6 +41,9 @@ struct runner_start {
     struct sha256 input_hash;
 };
 
+/* What the settled inbox row of a start says when the run existed. */
+#define RUNNER_START_EXISTED "the run existed already"
+
 /* Both copy what they need. The callback comes from a later runner_turn; it is not called if
  * these return an error (ERR_UNAVAILABLE: this daemon does not own the shard, or is full). */
 MUST_USE int runner_start(struct runner *runner, const struct runner_start *start,
