@@ -838,16 +838,16 @@ static struct box *box_pop(struct box **list, struct box ***tail)
     return box;
 }
 
-static bool shard_is_quiet(const struct runner *runner, uint16_t shard)
+uint64_t runner_quiet_shards(const struct runner *runner)
 {
-    for (size_t i = 0; i < runner->slots.size; i++)
+    uint64_t quiet = runner->owned ? runner->shards & ~runner->shards_loading : 0;
+    for (size_t i = 0; quiet && i < runner->slots.size; i++)
         for (struct map_node *node = runner->slots.buckets[i]; node; node = node->chain) {
             const struct slot *slot = CONTAINER_OF(node, struct slot, node);
-            if (slot->shard == shard &&
-                (slot->busy || slot->flights || slot->head || slot->loading))
-                return false;
+            if (slot->busy || slot->flights || slot->head || slot->loading)
+                quiet &= ~(UINT64_C(1) << slot->shard);
         }
-    return true;
+    return quiet;
 }
 
 static void shard_drop(struct runner *runner, uint16_t shard)
@@ -864,10 +864,10 @@ static void shard_drop(struct runner *runner, uint16_t shard)
 /* Quiet shards that are to leave go with this unit. */
 static void shards_release(struct runner *runner, struct box *box)
 {
-    for (uint16_t shard = 0; runner->shards_leaving && shard < RUN_SHARDS; shard++) {
+    uint64_t leaving = runner->shards_leaving & runner_quiet_shards(runner);
+    for (uint16_t shard = 0; leaving && shard < RUN_SHARDS; shard++) {
         uint64_t bit = UINT64_C(1) << shard;
-        if (!(runner->shards_leaving & bit) || (runner->shards_loading & bit) ||
-            !shard_is_quiet(runner, shard))
+        if (!(leaving & bit))
             continue;
         shard_drop(runner, shard);
         runner->shards &= ~bit;
@@ -881,7 +881,7 @@ static void shards_release(struct runner *runner, struct box *box)
 
 void runner_release(struct runner *runner, uint64_t shards, struct str to_lane)
 {
-    runner->shards_leaving |= shards & runner->shards;
+    runner->shards_leaving = shards & runner->shards;
     arena_reset(&runner->leaving_arena);
     runner->leaving_to = arena_str(&runner->leaving_arena, to_lane);
 }

@@ -98,6 +98,31 @@ def shards_are_shared_out(env):
 
 
 @case
+def a_long_action_blocks_no_hand_over(env):
+    """While a long action is in flight its shard stays where it is and takes new runs; the others
+    are shared out all the same, and so is this one afterwards."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE)
+    a.apply(ONE)
+    gate = threading.Event()
+    ledger.script("/act", Answer(200, gate=gate))
+    a.start_run("one", {"n": 1}, "long-0")
+    wait_until("it is in flight", lambda: ledger.requests)
+    b = env.daemon("b").start(*LEASE)
+    wait_until("the shards are shared out", lambda: shares(env).get("b", 0) >= 31, 10)
+    neighbours = [run for run in ("near-%d" % n for n in range(4000))
+                  if shard_of(run) == shard_of("long-0")]
+    for n, run in enumerate(neighbours[:10]):
+        begun = time.monotonic()
+        reply = (a, b)[n % 2].submit("one", {"n": n}, run, wait=10)
+        assert reply.status == 200 and reply.json()["state"] == "completed", reply
+        assert time.monotonic() - begun < 2.5 * float(os.environ.get("PATIENCE", "1")), n
+        time.sleep(0.2)
+    gate.set()
+    assert env.wait_state("long-0") == "completed"
+
+
+@case
 def submits_at_the_other_daemon(env):
     """A submit at a daemon that does not own the run is answered as by the owner."""
     ledger, a, b = pair(env)
