@@ -135,7 +135,8 @@ static void ping(struct api *api, struct control_request *request)
 
 static void ready(struct api *api, struct control_request *request)
 {
-    if (store_pg_is_up(api->o.store) && runner_stats(api->o.runner).shards)
+    if (store_pg_is_up(api->o.store) && store_pg_can_answer(api->o.store) &&
+        runner_stats(api->o.runner).shards)
         control_reply(request, 200, STR("{\"ready\":true}"));
     else
         control_problem(request, 503, "not_ready", NULL,
@@ -355,6 +356,22 @@ static int run_id_choose(struct api *api, const struct plan *plan, const struct 
     return 0;
 }
 
+/* True if the id belongs to another tenant or workflow; then the request is answered. */
+static bool taken_elsewhere(struct submission *submission, struct str tenant, struct str workflow)
+{
+    struct control_request *request = submission->request;
+    if (!str_eq(tenant, submission->tenant))
+        control_problem(request, 409, "run_id_taken", NULL, "the run id is taken");
+    else if (!str_eq(workflow, submission->workflow))
+        control_problem(request, 409, "run_id_conflict", NULL,
+                        "the run id \"" STR_FMT "\" was used for the workflow \"" STR_FMT "\"",
+                        STR_ARG(submission->run_id), STR_ARG(workflow));
+    else
+        return false;
+    return true;
+}
+
+/* The run as it is stored tells with whom, and where, the submit clashes. */
 static void conflict_explain(void *arg, const struct store_answer *answer)
 {
     struct submission *submission = arg;
@@ -364,6 +381,10 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
     struct err err;
     if (!answer->err.code && answer->text.ptr && json_parse(answer->text, arena, &run, &err) == 0) {
         const struct json *input = json_get_z(run, "input");
+        struct str tenant = json_get_text(run, "tenant");
+        if (taken_elsewhere(submission, tenant.ptr ? tenant : STR(""),
+                            json_get_text(run, "workflow")))
+            return;
         if (input)
             path = json_first_difference(input, submission->input, arena);
     }
@@ -373,27 +394,36 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
                     STR_ARG(path));
 }
 
+static void conflict_answer(struct submission *submission)
+{
+    const char *params[] = {submission->run_id.ptr};
+    store_pg_query(submission->api->o.store, "select saga.run_json_v1($1)", params, 1,
+                   conflict_explain, submission);
+}
+
+static void replay_answer(struct submission *submission)
+{
+    control_header_set(submission->request, "Idempotency-Replayed", "true");
+    wait_for_run(submission->api, submission->request, submission->run_id, submission->wait_s, 200,
+                 200);
+}
+
 static void submit_taken(struct submission *submission, const struct unit_taken *taken)
 {
-    struct control_request *request = submission->request;
-    if (!str_eq(taken->tenant, submission->tenant)) {
-        control_problem(request, 409, "run_id_taken", NULL, "the run id is taken");
+    if (taken_elsewhere(submission, taken->tenant, taken->workflow))
         return;
-    }
-    if (!str_eq(taken->workflow, submission->workflow)) {
-        control_problem(request, 409, "run_id_conflict", NULL,
-                        "the run id \"" STR_FMT "\" was used for the workflow \"" STR_FMT "\"",
-                        STR_ARG(submission->run_id), STR_ARG(taken->workflow));
-        return;
-    }
-    if (!sha256_eq(&taken->input_hash, &submission->input_hash)) {
-        const char *params[] = {submission->run_id.ptr};
-        store_pg_query(submission->api->o.store, "select saga.run_json_v1($1)", params, 1,
-                       conflict_explain, submission);
-        return;
-    }
-    control_header_set(request, "Idempotency-Replayed", "true");
-    wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 200);
+    if (!sha256_eq(&taken->input_hash, &submission->input_hash))
+        conflict_answer(submission);
+    else
+        replay_answer(submission);
+}
+
+static void location_set(struct submission *submission)
+{
+    control_header_set(submission->request, "Location",
+                       arena_printf(control_arena(submission->request), "/v1/runs/" STR_FMT,
+                                    STR_ARG(submission->run_id))
+                           .ptr);
 }
 
 static void submit_answered(void *arg, const struct runner_answer *answer)
@@ -410,8 +440,7 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
         submit_taken(submission, answer->taken);
         return;
     }
-    control_header_set(request, "Location",
-                       arena_printf(arena, "/v1/runs/" STR_FMT, STR_ARG(submission->run_id)).ptr);
+    location_set(submission);
     if (submission->wait_s) {
         wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 202);
         return;
@@ -429,14 +458,18 @@ static void submit_by_inbox_settled(void *arg, const struct request_result *resu
 {
     struct submission *submission = arg;
     struct control_request *request = submission->request;
-    if (!result->settled)
+    if (!result->settled) {
         control_reply(request, 202, result->json);
-    else if (str_eq(result->outcome, STR("done")))
-        wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 202);
-    else if (str_eq(result->outcome, STR("conflict")))
-        control_problem(request, 409, "run_id_conflict", NULL, STR_FMT, STR_ARG(result->answer));
-    else
+    } else if (str_eq(result->outcome, STR("conflict"))) {
+        conflict_answer(submission);
+    } else if (!str_eq(result->outcome, STR("done"))) {
         control_problem(request, 422, "refused", NULL, STR_FMT, STR_ARG(result->answer));
+    } else if (str_eq(result->answer, STR(RUNNER_START_EXISTED))) {
+        replay_answer(submission);
+    } else {
+        location_set(submission);
+        wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 202);
+    }
 }
 
 static void submit_by_inbox(struct submission *submission)
@@ -583,13 +616,22 @@ static void verb_answered(void *arg, const struct runner_answer *answer)
         verb_reply(call->request, call->verb.run_id, answer->state);
 }
 
+static void verb_state_came(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    verb_reply(call->request, call->verb.run_id,
+               answer->err.code ? RUN_NONE : run_state_of(answer->text));
+}
+
 static void verb_by_inbox_settled(void *arg, const struct request_result *result)
 {
     struct verb_call *call = arg;
+    const char *params[] = {call->verb.run_id.ptr};
     if (!result->settled)
         control_reply(call->request, 202, result->json);
     else if (str_eq(result->outcome, STR("done")))
-        verb_reply(call->request, call->verb.run_id, RUN_NONE);
+        store_pg_query(call->api->o.store, "select state from saga.runs where run_id = $1", params,
+                       1, verb_state_came, call);
     else if (str_eq(result->answer, STR("there is no such run")))
         control_problem(call->request, 404, "not_found", NULL, "there is no such run");
     else

@@ -15,8 +15,12 @@
 /* Shares are evened out one look at a time, so that two daemons do not throw shards at each other.
  */
 #define SHARE_SLACK 1
+<<<<<<< HEAD
 /* Connections on which SQL actions run in the engine's database; each is a lane of its own. */
 #define ACTION_LANES 2
+=======
+#define BUSY_LOOKS 4
+>>>>>>> e2e
 
 struct daemon {
     struct daemon_options o;
@@ -34,6 +38,7 @@ struct daemon {
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
     uint64_t shards_mine, shards_free; /* as the database said last */
+    unsigned looks;
     bool owned, looked, workflows_known, is_ready, draining, releasing, released;
 };
 
@@ -88,7 +93,7 @@ static void ready_check(struct daemon *daemon)
 {
     bool loaded = runner_stats(daemon->runner).shards == daemon->shards_mine;
     if (daemon->is_ready || !daemon->owned || !daemon->workflows_known || !daemon->looked ||
-        daemon->shards_free || !loaded || daemon->draining)
+        daemon->shards_free || !loaded || !store_pg_can_answer(daemon->store) || daemon->draining)
         return;
     daemon->is_ready = true;
     struct err err;
@@ -197,6 +202,26 @@ static bool daemon_inbox(void *arg, const struct store_inbox *row)
                                            : api_inbox_verb(daemon->api, row);
 }
 
+/* Quiet shards first: they leave at once. A shard in which something is in flight takes nothing new
+ * while it waits to leave, so busy ones are asked for in one look of four only, and in turn. */
+static uint64_t shards_choose(struct daemon *daemon, uint64_t mine, int count)
+{
+    uint64_t quiet = runner_quiet_shards(daemon->runner) & mine, chosen = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t from = pass == 0 ? quiet : mine & ~quiet;
+        if (pass == 1 && daemon->looks % BUSY_LOOKS != 0)
+            break;
+        for (unsigned i = 0; i < RUN_SHARDS && count > 0; i++) {
+            uint64_t bit = UINT64_C(1) << (daemon->looks + i) % RUN_SHARDS;
+            if (from & bit) {
+                chosen |= bit;
+                count--;
+            }
+        }
+    }
+    return chosen;
+}
+
 /* Unclaimed shards are taken; a living daemon with fewer gets its share. */
 static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsigned count)
 {
@@ -218,6 +243,8 @@ static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsign
     }
     if (!daemon->owned || daemon->draining)
         return;
+    daemon->looks++;
+    runner_release(daemon->runner, 0, STR(""));
     daemon->shards_mine = mine;
     daemon->shards_free = ~carried;
     daemon->looked = true;
@@ -227,13 +254,9 @@ static void daemon_daemons(void *arg, const struct store_daemon *daemons, unsign
     if (!poorest || have <= share + SHARE_SLACK || __builtin_popcountll(poorest->shards) >= share)
         return;
     int give = MIN(have - share, share - __builtin_popcountll(poorest->shards));
-    uint64_t shards = 0;
-    for (int shard = 0; shard < RUN_SHARDS && give > 0; shard++)
-        if (mine >> shard & 1) {
-            shards |= UINT64_C(1) << shard;
-            give--;
-        }
-    log_info("hands %d shards to \"%s\"", __builtin_popcountll(shards), poorest->name);
+    uint64_t shards = shards_choose(daemon, mine, give);
+    if (shards)
+        log_info("hands %d shards to \"%s\"", __builtin_popcountll(shards), poorest->name);
     runner_release(daemon->runner, shards, str_z(poorest->name));
 }
 
@@ -294,9 +317,18 @@ static void dsl_options_fill(struct daemon *daemon)
     }
 }
 
+/* Past the owner's own deadline another daemon may have been told that nothing was sent. */
+static bool daemon_may_send(void *arg)
+{
+    const struct daemon *daemon = arg;
+    return loop_mono().us < store_pg_deadline(daemon->store).us;
+}
+
 static void invoke_open(struct daemon *daemon)
 {
     struct invoke_options options = {.loop = daemon->o.loop,
+                                     .may_send = daemon_may_send,
+                                     .may_send_arg = daemon,
                                      .secrets = daemon->secrets,
                                      .reply = daemon_reply,
                                      .reply_arg = daemon,

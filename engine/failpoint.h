@@ -22,6 +22,7 @@
     X("unit_told", "the runner has the answer, nothing follows from it yet")        \
     X("invoke_start", "a claim is durable, its request has not left")               \
     X("invoke_started", "a request was handed to its invoker")                      \
+    X("http_send", "the connection stands, the request has not left")               \
     X("invoke_reply", "an answer came, the runner does not know")                   \
     X("invoke_replied", "the runner has the answer, nothing of it is durable")      \
     X("turn_begin", "before the decisions of a turn")                               \

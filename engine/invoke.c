@@ -114,6 +114,8 @@ struct invoke *invoke_new(const struct invoke_options *options)
     invoke->http = invoke_http_new(&(struct invoke_http_options){
         .loop = options->loop,
         .secrets = options->secrets,
+        .may_send = options->may_send,
+        .may_send_arg = options->may_send_arg,
         .url = options->url,
         .url_arg = options->url_arg,
         .connect_timeout_us = options->connect_timeout_us,

@@ -21,6 +21,8 @@ struct invoke_options {
     void *reply_arg;
 
     /* HTTP: see invoke_http.h. */
+    bool (*may_send)(void *arg);
+    void *may_send_arg;
     const char *(*url)(void *arg, const char *service);
     void *url_arg;
     int64_t connect_timeout_us;

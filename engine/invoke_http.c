@@ -4,6 +4,8 @@
  * own connections) of the target. libcurl never queues anything.
  */
 #include "engine/invoke_http.h"
+
+#include "engine/failpoint.h"
 #include "engine/http_request.h"
 #include "engine/http_text.h"
 #include "engine/idmap.h"
@@ -48,7 +50,8 @@ struct transfer {
 
     bool may_have_left; /* a connection stood and the request was about to go out */
     bool resend_caught;
-    bool starved; /* no descriptor or no memory for a socket */
+    bool held_back; /* by may_send */
+    bool starved;   /* no descriptor or no memory for a socket */
     bool too_large;
     struct buf head, answer;
 
@@ -495,6 +498,12 @@ static int carrier_about_to_send(void *arg, char *ip, char *local_ip, int port, 
         transfer->resend_caught = true;
         return CURL_PREREQFUNC_ABORT;
     }
+    FAILPOINT("http_send");
+    const struct invoke_http_options *options = &transfer->http->options;
+    if (options->may_send && !options->may_send(options->may_send_arg)) {
+        transfer->held_back = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
     transfer->may_have_left = true;
     return CURL_PREREQFUNC_OK;
 }
@@ -766,6 +775,11 @@ static void reply_unsent(struct transfer *transfer, CURLcode code, struct reply 
     const char *detail =
         transfer->carrier->error[0] ? transfer->carrier->error : curl_easy_strerror(code);
     long os_error = 0;
+    if (transfer->held_back) {
+        reply->kind = REPLY_NOT_SENT;
+        reply->error = STR("held back: the lease may have run out");
+        return;
+    }
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
     if (transfer->starved || code == CURLE_OUT_OF_MEMORY || is_shortage((int)os_error) ||
         is_starved()) {

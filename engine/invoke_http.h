@@ -40,6 +40,10 @@ struct invoke_http_options {
     int64_t connect_timeout_us; /* 0: 5 s; name lookup, connect and TLS together */
     unsigned transfers_max;     /* 0: half of the descriptors, at most HTTP_TRANSFERS_MAX */
     const char *ca_file;        /* NULL: the system's certificates */
+    /* Asked in the last moment before a request goes out; false: REPLY_NOT_SENT. NULL: always. A
+     * process that stood still while it connected comes here first when it goes on. */
+    bool (*may_send)(void *arg);
+    void *may_send_arg;
     /* `reply` is borrowed until it returns. */
     void (*reply)(void *arg, uint64_t invocation_id, const struct reply *reply);
     void *reply_arg;

@@ -41,6 +41,9 @@ struct runner_start {
     struct sha256 input_hash;
 };
 
+/* What the settled inbox row of a start says when the run existed. */
+#define RUNNER_START_EXISTED "the run existed already"
+
 /* Both copy what they need. The callback comes from a later runner_turn; it is not called if
  * these return an error (ERR_UNAVAILABLE: this daemon does not own the shard, or is full). */
 MUST_USE int runner_start(struct runner *runner, const struct runner_start *start,
@@ -84,8 +87,11 @@ void runner_load_done(struct runner *runner, uint64_t shards);
 void runner_load_run_done(struct runner *runner, struct str run_id);
 
 /* Hands shards over to another lane as soon as none of their runs has anything undecided or in
- * flight. */
+ * flight. Until then they take no new starts and verbs. Replaces what was asked for before and has
+ * not happened yet; 0: nothing is to leave. */
 void runner_release(struct runner *runner, uint64_t shards, struct str to_lane);
+/* Owned shards that could leave at once. */
+uint64_t runner_quiet_shards(const struct runner *runner);
 
 /* --- the loop --- */
 void runner_turn(struct runner *runner, struct wall now);

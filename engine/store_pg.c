@@ -149,6 +149,11 @@ bool store_pg_is_up(const struct store_pg *store)
     return store->ready;
 }
 
+bool store_pg_can_answer(const struct store_pg *store)
+{
+    return pgconn_is_up(store->read);
+}
+
 void store_lost(struct store_pg *store)
 {
     bool held = store->lease == LEASE_HELD;

@@ -111,6 +111,7 @@ void store_pg_release(struct store_pg *store, void (*done)(void *arg), void *arg
 /* No effect may start at or past it; {0} while the lane is not ours. */
 struct mono store_pg_deadline(const struct store_pg *store);
 bool store_pg_is_up(const struct store_pg *store);
+bool store_pg_can_answer(const struct store_pg *store); /* questions; a moment later than units */
 
 /* An action lane of this daemon, index from 0; false while the lanes are not ours. */
 struct store_lane {

@@ -52,6 +52,7 @@ struct seen_daemon {
     bool clean, present;
     int64_t ttl_us;
     struct mono since;
+    unsigned moves; /* seen while we wait for our own name */
 };
 
 /* A load in progress: shards page by page, or one run. */

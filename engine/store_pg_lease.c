@@ -24,6 +24,7 @@
 #define RENEW_EVERY(ttl_us) ((ttl_us) / 4)
 #define LOOK_EVERY(ttl_us) ((ttl_us) / 4)
 #define ACQUIRE_EVERY_US (500 * MS_US)
+#define ALIVE_MOVES 3
 #define NONCE_LEN 32
 
 /* --- the lock file --- */
@@ -443,6 +444,7 @@ static int seen_update(struct store_pg *store, const PGresult *rows, int row, st
     struct str name = store_field(rows, row, 1);
     struct seen_daemon *seen = seen_get(store, name);
     struct buf lanes = {0}, epochs = {0}, beats = {0};
+    bool known = seen->lanes != NULL;
     seen->shards = 0;
     seen->clean = true;
     seen->present = true;
@@ -462,8 +464,10 @@ static int seen_update(struct store_pg *store, const PGresult *rows, int row, st
     bool moved = literal_set(&seen->lanes, &lanes);
     moved |= literal_set(&seen->epochs, &epochs);
     moved |= literal_set(&seen->beats, &beats);
-    if (moved)
+    if (moved) {
         seen->since = now;
+        seen->moves += known;
+    }
     return row;
 }
 
@@ -529,6 +533,31 @@ static void take_over(struct store_pg *store, const struct seen_daemon *dead)
     pgconn_exec(store->watch, WATCH_TAKE_OVER, &params, 0, taken_over, store);
 }
 
+<<<<<<< HEAD
+=======
+/* What a dead daemon left in flight moves its lane once more, not again and again. */
+static void name_check(struct store_pg *store)
+{
+    struct seen_daemon *self = seen_get(store, str_z(store->daemon));
+    struct err err;
+    if (store->lease == LEASE_HELD || !store->lease_wanted)
+        self->moves = 0;
+    if (self->moves < ALIVE_MOVES)
+        return;
+    self->moves = 0;
+    err_set(&err, ERR_CONFLICT,
+            "another sagad named \"%s\" is alive on this database: give each its own --name",
+            store->daemon);
+    store_problem(store, &err, true);
+}
+
+struct look {
+    struct store_pg *store;
+    unsigned release_no;
+    unsigned flights;
+};
+
+>>>>>>> e2e
 static void looked(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
@@ -546,6 +575,7 @@ static void looked(void *arg, const struct pgconn_result *result)
     for (int row = 0; row < PQntuples(result->rows);)
         row = seen_update(store, result->rows, row, now);
     daemons_tell(store);
+    name_check(store);
     if (store->lease != LEASE_HELD)
         return;
     const struct seen_daemon *self = seen_self(store);

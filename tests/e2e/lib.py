@@ -963,6 +963,10 @@ class Env:
                 "from saga.runs order by ended_at is not null, created_at desc limit 5"))
         except (AssertionError, subprocess.TimeoutExpired) as error:
             parts.append("no word from the database: %s" % error)
+        for participant in self.participants:
+            if isinstance(participant, Ledger):
+                parts.append("--- last requests\n" + "\n".join(
+                    "%.3f %r attempt %d" % (r.at, r, r.attempt) for r in participant.requests[-8:]))
         return "\n".join(parts)
 
 

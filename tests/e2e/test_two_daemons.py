@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""Two daemons on one database: each run has one owner at any time, whatever is killed or frozen."""
+
+import hashlib
+import os
+import signal
+import threading
+import time
+
+from lib import Answer, case, main, wait_until
+
+LEASE_S = 2.0
+LEASE = ("--lease", "2s")
+# Silence for the ttl and a quarter, seen by looks that are a quarter of the ttl apart.
+TAKE_OVER_S = LEASE_S * 1.25 + 2 * LEASE_S / 4
+
+ONE = """
+workflow: one
+services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+defaults: {retry: {attempts: 3, delay: 50ms, factor: 2, max_delay: 1s, jitter: 20%}}
+steps:
+  - id: act
+    action: {post: svc/act, body: {n: "${{ input.n }}"}}
+    compensate: {post: svc/undo, body: {n: "${{ input.n }}"}}
+"""
+
+TWO = """
+workflow: two
+services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+defaults: {retry: {attempts: 3, delay: 50ms, factor: 2, max_delay: 1s, jitter: 20%}}
+steps:
+  - id: first
+    action: {post: svc/first, body: {n: "${{ input.n }}"}}
+    compensate: {post: svc/undo_first, body: {n: "${{ input.n }}"}}
+  - id: second
+    action: {post: svc/second, body: {n: "${{ input.n }}"}}
+    compensate: {post: svc/undo_second, body: {n: "${{ input.n }}"}}
+"""
+
+ONCE = """
+workflow: once
+services: {svc: {url: "http://127.0.0.1:1", idempotency: none}}
+steps:
+  - id: act
+    effect: irreversible
+    action: {post: svc/act, body: {n: "${{ input.n }}"}}
+"""
+
+
+def shard_of(run_id):
+    return hashlib.sha256(run_id.split("~")[0].encode()).digest()[0] & 63
+
+
+def owner(env, run_id):
+    return env.sql("select l.daemon from saga.shard s join saga.lane l using (lane_no) "
+                   "where s.shard = %d" % shard_of(run_id))
+
+
+def shares(env):
+    rows = env.rows("select l.daemon, count(*) as n from saga.shard s join saga.lane l "
+                    "using (lane_no) group by l.daemon")
+    return {row["daemon"]: row["n"] for row in rows}
+
+
+def pair(env, *workflows, lease=LEASE):
+    """Two daemons that have shared the shards out."""
+    ledger = env.ledger("svc")
+    a, b = env.daemon("a").start(*lease), env.daemon("b").start(*lease)
+    for workflow in workflows or (ONE, TWO):
+        a.apply(workflow)
+    wait_until("the shards are shared out", lambda: all(
+        31 <= shares(env).get(name, 0) <= 33 for name in "ab"), 20)
+    return ledger, a, b
+
+
+def id_owned_by(env, name, prefix="run"):
+    """A run id whose shard that daemon owns."""
+    return next(run for run in ("%s-%d" % (prefix, n) for n in range(1000))
+                if owner(env, run) == name)
+
+
+@case
+def shards_are_shared_out(env):
+    """A second daemon gets half of the shards, a drained one gives its own back at once."""
+    ledger, a, b = pair(env)
+    assert sum(shares(env).values()) == 64
+    rows = env.rows("select * from saga.daemons order by daemon")
+    assert [row["daemon"] for row in rows] == ["a", "b"] and all(row["alive"] for row in rows), rows
+    listed = b.ctl("daemons", "-o", "json").json()
+    assert [row["daemon"] for row in (listed["daemons"] if isinstance(listed, dict) else listed)] \
+        == ["a", "b"], listed
+    begun = time.monotonic()
+    assert b.stop() == 0
+    wait_until("all shards are back", lambda: shares(env).get("a") == 64, 10)
+    assert time.monotonic() - begun < LEASE_S, "the lease was waited for"
+    run = b_run = id_owned_by(env, "a", "back")
+    assert a.submit("one", {"n": 1}, run, wait=10).json()["state"] == "completed", b_run
+
+
+@case
+def a_long_action_blocks_no_hand_over(env):
+    """While a long action is in flight its shard stays where it is and takes new runs; the others
+    are shared out all the same, and so is this one afterwards."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE)
+    a.apply(ONE)
+    gate = threading.Event()
+    ledger.script("/act", Answer(200, gate=gate))
+    a.start_run("one", {"n": 1}, "long-0")
+    wait_until("it is in flight", lambda: ledger.requests)
+    b = env.daemon("b").start(*LEASE)
+    wait_until("the shards are shared out", lambda: shares(env).get("b", 0) >= 31, 10)
+    neighbours = [run for run in ("near-%d" % n for n in range(4000))
+                  if shard_of(run) == shard_of("long-0")]
+    for n, run in enumerate(neighbours[:10]):
+        begun = time.monotonic()
+        reply = (a, b)[n % 2].submit("one", {"n": n}, run, wait=10)
+        assert reply.status == 200 and reply.json()["state"] == "completed", reply
+        assert time.monotonic() - begun < 2.5 * float(os.environ.get("PATIENCE", "1")), n
+        time.sleep(0.2)
+    gate.set()
+    assert env.wait_state("long-0") == "completed"
+
+
+@case
+def submits_at_the_other_daemon(env):
+    """A submit at a daemon that does not own the run is answered as by the owner."""
+    ledger, a, b = pair(env)
+    for at, other in ((a, "b"), (b, "a")):
+        run = id_owned_by(env, other, "cross")
+        reply = at.submit("one", {"n": 1}, run, wait=10)
+        assert reply.status == 200 and reply.json()["state"] == "completed", reply
+        assert reply.headers["Idempotency-Replayed"] is None, reply
+        again = at.submit("one", {"n": 1}, run, wait=10)
+        assert again.status == 200 and again.json()["state"] == "completed", again
+        assert again.headers["Idempotency-Replayed"] == "true", dict(again.headers)
+        clash = at.submit("one", {"n": 2}, run)
+        assert clash.status == 409 and clash.json()["code"] == "run_id_conflict", clash
+        assert "/input/n" in clash.json()["detail"], clash
+        wrong = at.submit("two", {"n": 1}, run)
+        assert wrong.status == 409 and wrong.json()["code"] == "run_id_conflict", wrong
+        started = at.submit("two", {"n": 3}, id_owned_by(env, other, "plain"))
+        assert started.status == 202 and started.headers["Location"], (started, started.headers)
+    env.wait_all(4)
+    # Started by SQL, picked up by whoever owns the shard.
+    for name in "ab":
+        run = id_owned_by(env, name, "sql")
+        env.sql("select saga.start('one', '{\"n\": 7}', '%s')" % run, "postgres")
+        assert env.wait_state(run) == "completed"
+
+
+@case
+def verbs_at_the_other_daemon(env):
+    """Every verb works, and is answered, at the daemon that does not own the run."""
+    ledger, a, b = pair(env)
+    for at, other in ((a, "b"), (b, "a")):
+        gate = threading.Event()
+        ledger.script("/second", Answer(200, gate=gate))
+        run = id_owned_by(env, other, "verbs-" + other)
+        at.start_run("two", {"n": 1}, run)
+        wait_until("second is asked", lambda: ledger.seen(key=run + ":second:execute"))
+        for verb in ("pause", "resume", "cancel"):
+            reply = at.verb(run, verb)
+            assert reply.status == 200 and reply.json()["run_id"] == run, (verb, reply)
+        gate.set()
+        assert env.wait_state(run) == "compensated"
+        again = at.verb(run, "cancel")  # won already: repeating it is no error
+        assert again.status == 200 and again.json()["state"] == "compensated", again
+        assert at.verb(run, "pause").status == 409
+        assert at.verb("nobody-" + run, "cancel").status == 404
+        assert at.verb(id_owned_by(env, other, "nobody"), "cancel").status == 404
+        # A parked run: refused for good with nothing to settle, then skipped by hand.
+        run = id_owned_by(env, other, "parks-" + other)
+        ledger.script("/first", Answer(200))
+        ledger.always("/second", Answer(422, {"code": "no"}))
+        ledger.always("/undo_first", Answer(422, {"code": "never"}))
+        at.start_run("two", {"n": 1}, run)
+        assert env.wait_state(run) == "parked"
+        bad = at.verb(run, "settle", step="second", applied=True)
+        assert bad.status == 409, bad
+        retried = at.verb(run, "retry")
+        assert retried.status == 200, retried
+        assert env.wait_state(run, "parked") == "parked"
+        wait_until("the retry was sent", lambda: len(ledger.seen(path="/undo_first")) >= 2)
+        env.wait_state(run, "parked")
+        skipped = at.verb(run, "skip", step="first:compensate")
+        assert skipped.status == 200, skipped
+        assert env.wait_state(run) == "compensated"
+        ledger.always("/second", Answer(200))
+        ledger.always("/undo_first", Answer(200))
+    actors = set(env.sql("select distinct actor from saga.inbox").split("\n"))
+    assert actors == {"uid:%d" % os.geteuid()}, actors
+    env.sequential = False  # a skipped undo has no times of its own
+
+
+@case
+def waiting_at_the_other_daemon(env):
+    """wait and events at the daemon that does not own the run see its end."""
+    ledger, a, b = pair(env)
+    run = id_owned_by(env, "b", "waits")
+    ledger.script("/act", Answer(200, delay=1.0))
+    a.start_run("one", {"n": 1}, run)
+    events = {}
+    follower = threading.Thread(
+        target=lambda: events.update(done=a.ctl("events", run, "--follow", "-o", "jsonl")))
+    follower.start()
+    waited = a.ctl("wait", run, "--timeout", "20s")
+    assert waited.code == 0, waited
+    follower.join(20)
+    assert events["done"].code == 0 and "completed" in events["done"].out, events
+
+
+@case
+def kill_one(env):
+    """kill -9 of one daemon: the other takes over within lease and margin, and its runs end."""
+    ledger, a, b = pair(env)
+    runs = [id_owned_by(env, "b", "t%d" % n) for n in range(10)]
+    gate = threading.Event()
+    ledger.script("/second", *[Answer(200, gate=gate)] * 10)
+    for n, run in enumerate(runs):
+        b.start_run("two", {"n": n}, run)
+    wait_until("all are in flight", lambda: len(ledger.seen(path="/second")) == 10)
+    b.kill()
+    killed = time.monotonic()
+    gate.set()
+    for run in runs:
+        assert env.wait_state(run) == "completed"
+    resent = min(r.at for r in ledger.seen(path="/second")[10:])
+    assert LEASE_S / 2 < resent - killed < TAKE_OVER_S + 1.5, resent - killed
+    assert shares(env) == {"a": 64}
+    # The attempts keep their number: a take-over is not a failure of the participant.
+    assert {row["attempts"] for row in env.rows("select attempts from saga.steps")} == {1}
+    b.start(*LEASE)
+    wait_until("shared out again", lambda: 31 <= shares(env).get("b", 0) <= 33, 20)
+
+
+@case
+def a_lease_2(env):
+    """A daemon that slept through its lease writes nothing when it wakes up, and what its
+    successor did stands."""
+    ledger, a, b = pair(env)
+    run = id_owned_by(env, "a", "zombie")
+    gate = threading.Event()
+    ledger.script("/second", Answer(200, {"who": "first"}, gate=gate))
+    a.start_run("two", {"n": 1}, run)
+    wait_until("second is asked", lambda: ledger.seen(key=run + ":second:execute"))
+    a.freeze()
+    gate.set()  # the answer waits in the sleeper's socket
+    time.sleep(2 * LEASE_S)
+    assert env.wait_state(run) == "completed"
+    before = env.rows("select * from saga.timeline where run_id = '%s'" % run)
+    lane = env.rows("select epoch, seq from saga.lane where lane = 'a'")
+    a.thaw()
+    wait_until("it notices", lambda: "lease" in a.log() and "owns" in a.log().split("lease")[-1], 15)
+    assert env.rows("select * from saga.timeline where run_id = '%s'" % run) == before
+    after = env.rows("select epoch, seq from saga.lane where lane = 'a'")
+    assert after[0]["epoch"] > lane[0]["epoch"] and after[0]["seq"] == lane[0]["seq"], (lane, after)
+    assert len(ledger.seen(key=run + ":second:execute")) == 2
+    wait_until("shared out again", lambda: 31 <= shares(env).get("a", 0) <= 33, 20)
+    again = id_owned_by(env, "a", "after")
+    assert a.submit("two", {"n": 2}, again, wait=10).json()["state"] == "completed"
+
+
+def frozen_before_the_send(env, point):
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE, failpoint=point + ":1:stop")
+    a.apply(ONCE)
+    a.apply(ONE)
+    try:
+        a.http("POST", "/v1/runs", {"workflow": "once", "input": {"n": 1}, "run_id": "once-1"},
+               timeout=1)
+    except OSError:
+        pass
+    a.frozen = True
+    wait_until("it stands still", lambda: a.failed_at() == point)
+    b = env.daemon("b").start(*LEASE)
+    assert env.wait_state("once-1") == "parked"
+    a.thaw()
+    wait_until("it notices", lambda: "lease" in a.log() and "owns" in a.log().split("lease")[-1], 15)
+    time.sleep(0.3)
+    assert ledger.requests == [], "the sleeper sent an effect that is not its own any more"
+    assert env.state("once-1") == "parked"
+    settled = b.verb("once-1", "settle", step="act", applied=False)
+    assert settled.status == 200, settled
+    env.wait_state("once-1", "compensated", "parked", "completed")
+    env.keys_known = True
+
+
+@case
+def frozen_before_invoke(env):
+    """A daemon that slept between a claim and its request does not send it when it wakes up past
+    its lease: somebody else may have been told that it never happened."""
+    frozen_before_the_send(env, "invoke_start")
+
+
+@case
+def frozen_after_invoke(env):
+    """The same when the request is with the HTTP library already."""
+    frozen_before_the_send(env, "invoke_started")
+
+
+@case
+def frozen_while_connecting(env):
+    """The same in the last moment, when the connection stands."""
+    frozen_before_the_send(env, "http_send")
+
+
+@case
+def a_dup_2(env):
+    """An answer that takes many times the lease is one request: leases are kept alive while work
+    is pending, and only the step's own limit ends it."""
+    ledger, a, b = pair(env, lease=("--lease", "1s"))
+    run = id_owned_by(env, "a", "long")
+    ledger.script("/act", Answer(200, delay=15))
+    lane = env.rows("select epoch from saga.lane where lane = 'a'")
+    a.start_run("one", {"n": 1}, run)
+    assert env.wait_state(run, timeout=40) == "completed"
+    assert len(ledger.requests) == 1 and len(ledger.effects) == 1
+    assert env.rows("select epoch from saga.lane where lane = 'a'") == lane
+    (step,) = env.rows("select attempts from saga.steps where run_id = '%s'" % run)
+    assert step["attempts"] == 1
+
+
+@case
+def a_dup_1(env):
+    """200 runs in a daemon's first second: recovery adopts none of them, each is sent once."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE)
+    a.apply(ONE)
+    a.kill()
+    ledger.always("/act", Answer(200, delay=0.3))
+    a.start("--lease", "1s")
+
+    def submit(first):
+        for n in range(first, 200, 4):
+            a.start_run("one", {"n": n}, "dup-%d" % n)
+
+    clients = [threading.Thread(target=submit, args=(n,)) for n in range(4)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    env.wait_all(200)
+    assert set(env.states().values()) == {"completed"}
+    assert len(ledger.requests) == 200 and len({r.key for r in ledger.requests}) == 200
+    assert env.sql("select count(*) from saga.attempts where number <> 1") == "0"
+    assert env.sql("select count(*) from saga.attempts") == "200"
+
+
+@case
+def a_lease_4(env):
+    """kill -9 with 20 steps in flight and a restart at once under the same name: all 20 are picked
+    up, once each, without waiting for the old lease."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start("--lease", "8s")
+    a.apply(ONE)
+    gate = threading.Event()
+    ledger.script("/act", *[Answer(200, gate=gate)] * 20)
+    for n in range(20):
+        a.start_run("one", {"n": n}, "orphan-%d" % n)
+    wait_until("all are in flight", lambda: len(ledger.requests) == 20)
+    a.kill()
+    begun = time.monotonic()
+    a.start("--lease", "8s")
+    gate.set()
+    env.wait_all(20)
+    assert time.monotonic() - begun < 6, "the old lease was waited for"
+    assert set(env.states().values()) == {"completed"}
+    for n in range(20):
+        requests = ledger.seen(key="orphan-%d:act:execute" % n)
+        assert len(requests) == 2 and requests[0].body == requests[1].body
+        assert {r.attempt for r in requests} == {1}
+
+
+@case
+def without_its_lock_file(env):
+    """The same name on another machine (no lock file) waits for the lease, then takes over."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE)
+    a.apply(ONE)
+    ledger.script("/act", Answer(200, delay=0.5))
+    a.start_run("one", {"n": 1}, "moved")
+    wait_until("it is in flight", lambda: ledger.requests)
+    a.kill()
+    os.unlink(a.socket + ".lock")
+    begun = time.monotonic()
+    a.start(*LEASE)
+    assert time.monotonic() - begun > LEASE_S / 2
+    assert env.wait_state("moved") == "completed"
+    assert len(ledger.seen(key="moved:act:execute")) == 2 and len(ledger.effects) == 1
+
+
+@case
+def one_name_twice(env):
+    """A second daemon with the name of one that is alive is refused, also with another socket; the
+    first does not notice."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a").start(*LEASE)
+    a.apply(ONE)
+    same = env.daemon("a")
+    same.log_path += "2"
+    same.start(*LEASE, wait=False)
+    assert same.wait(10) == 1, same.log()
+    assert "another" in same.log() and a.is_ready(), same.log()
+    other = env.daemon("a")
+    other.socket, other.log_path = other.socket + "3", other.log_path + "3"
+    other.start(*LEASE, wait=False)
+    assert other.wait(20) == 1, other.log()
+    assert 'another sagad named "a"' in other.log(), other.log()
+    assert a.submit("one", {"n": 1}, "still", wait=10).json()["state"] == "completed"
+    assert "lease" not in a.log()
+
+
+@case
+def a_par_4(env):
+    """Two branches that fail in the same instant keep their own retries, on two daemons."""
+    env.sequential = False
+    ledger, a, b = pair(env, ONE, """
+workflow: fork
+services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+defaults: {retry: {attempts: 4, delay: 20ms, factor: 1, max_delay: 20ms, jitter: 0%}}
+steps:
+  - {id: left, needs: [], action: {post: svc/left}, compensate: {post: svc/undo_left}}
+  - {id: right, needs: [], action: {post: svc/right}, compensate: {post: svc/undo_right}}
+""")
+    counts, lock = {}, threading.Lock()
+
+    def moody(request):
+        with lock:
+            counts[request.key] = counts.get(request.key, 0) + 1
+            return Answer(500 if counts[request.key] < 4 else 200, effect=counts[request.key] == 4)
+
+    ledger.always("/", moody)
+    for n in range(40):
+        (a, b)[n % 2].start_run("fork", {}, "fork-%d" % n)
+    env.wait_all(40)
+    assert set(env.states().values()) == {"completed"}
+    assert set(counts.values()) == {4}, counts
+
+
+if __name__ == "__main__":
+    main(parallel=6)
