@@ -15,12 +15,9 @@
 /* Shares are evened out one look at a time, so that two daemons do not throw shards at each other.
  */
 #define SHARE_SLACK 1
-<<<<<<< HEAD
 /* Connections on which SQL actions run in the engine's database; each is a lane of its own. */
 #define ACTION_LANES 2
-=======
 #define BUSY_LOOKS 4
->>>>>>> e2e
 
 struct daemon {
     struct daemon_options o;

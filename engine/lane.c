@@ -119,8 +119,7 @@ void lane_lost(struct runner *runner)
 
 /* --- law 2: sending ------------------------------------------------------------------------- */
 
-/* Bit per shard with something undecided, queued, loading or in flight. */
-static uint64_t shards_busy(const struct runner *runner)
+uint64_t runner_quiet_shards(const struct runner *runner)
 {
     uint64_t busy = runner->shards_loading;
     for (size_t i = 0; i < runner->slots.size; i++)
@@ -129,7 +128,7 @@ static uint64_t shards_busy(const struct runner *runner)
             if (slot->busy || slot->flights || slot->head || slot->loading)
                 busy |= UINT64_C(1) << slot->shard;
         }
-    return busy;
+    return runner->owned ? runner->shards & ~busy : 0;
 }
 
 static void shards_drop(struct runner *runner, uint64_t shards)
@@ -146,7 +145,7 @@ static void shards_drop(struct runner *runner, uint64_t shards)
 /* Quiet shards that are to leave go with this unit. */
 static void shards_release(struct runner *runner, struct box *box)
 {
-    uint64_t quiet = runner->shards_leaving & ~shards_busy(runner);
+    uint64_t quiet = runner->shards_leaving & runner_quiet_shards(runner);
     if (!quiet)
         return;
     shards_drop(runner, quiet);
@@ -159,7 +158,7 @@ static void shards_release(struct runner *runner, struct box *box)
 
 void runner_release(struct runner *runner, uint64_t shards, struct str to_lane)
 {
-    runner->shards_leaving |= shards & runner->shards;
+    runner->shards_leaving = shards & runner->shards;
     arena_reset(&runner->leaving_arena);
     runner->leaving_to = arena_str(&runner->leaving_arena, to_lane);
 }

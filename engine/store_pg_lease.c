@@ -533,8 +533,6 @@ static void take_over(struct store_pg *store, const struct seen_daemon *dead)
     pgconn_exec(store->watch, WATCH_TAKE_OVER, &params, 0, taken_over, store);
 }
 
-<<<<<<< HEAD
-=======
 /* What a dead daemon left in flight moves its lane once more, not again and again. */
 static void name_check(struct store_pg *store)
 {
@@ -551,13 +549,6 @@ static void name_check(struct store_pg *store)
     store_problem(store, &err, true);
 }
 
-struct look {
-    struct store_pg *store;
-    unsigned release_no;
-    unsigned flights;
-};
-
->>>>>>> e2e
 static void looked(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
