@@ -182,13 +182,15 @@ class Bench:
                                     str(in_flight)], text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         process.stdout.readline()
-        before, wal = self.pg.cpu(), self.pg.wal()
+        before, wal, cpu = self.pg.cpu(), self.pg.wal(), cpu_of(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
         line = process.stdout.readline()
         if not line:
             sys.exit("bench: the floor program ended")
         answer = json.loads(line)
         self.account(answer, before, wal)
-        answer["cpu"] = cpu_of(process.pid) * 1e6 / answer["runs"]
+        answer["cpu"] = (cpu_of(process.pid) - cpu) * 1e6 / answer["runs"]
         process.communicate("\n")
         return answer
 
@@ -251,8 +253,9 @@ class Bench:
     def long_run(self):
         perf = None
         if self.options.perf:
-            perf = subprocess.Popen(["perf", "record", "-q", "-g", "-F", "997", "-o",
-                                     self.options.perf, "-p", str(self.sagad.process.pid)])
+            perf = subprocess.Popen(["perf", "record", "-q", "-F", "499", "--call-graph", "dwarf,16384",
+                                     "-o", self.options.perf, "-p",
+                                     str(self.sagad.process.pid)])
         answer = self.engine("submit", self.options.long, self.options.in_flight)
         if perf:
             perf.send_signal(2)
