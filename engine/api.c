@@ -442,7 +442,8 @@ static void submit_answered(void *arg, const struct runner_answer *answer)
     }
     location_set(submission);
     if (submission->wait_s) {
-        wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 202);
+        wait_for_new_run(submission->api, request, submission->run_id, submission->wait_s, 200,
+                         202);
         return;
     }
     struct json *out = json_object_new(arena, 3);

@@ -34,7 +34,7 @@ void api_free(struct api *api); /* NULL is allowed; requests that wait are answe
 /* For control_open. */
 void api_handle(void *arg, struct control_request *request);
 /* A run's facts became durable: wakes who waits for it. */
-void api_changed(struct api *api, struct str run_id);
+void api_changed(struct api *api, struct str run_id, enum run_state state);
 
 /* A start that came through the inbox. Returns false to have it offered again later. */
 bool api_inbox_start(struct api *api, const struct store_inbox *row);

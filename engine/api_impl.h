@@ -30,6 +30,9 @@ void uuid7_make(struct wall now, char out[37]);
  * seconds (`status_open`); at once with wait_s = 0. */
 void wait_for_run(struct api *api, struct control_request *request, struct str run_id, int wait_s,
                   int status_end, int status_open);
+/* The same for a run that was just started here: its end will be told, nothing is asked before. */
+void wait_for_new_run(struct api *api, struct control_request *request, struct str run_id,
+                      int wait_s, int status_end, int status_open);
 /* GET /v1/runs/ID, with ?prefix=1 also by a unique beginning. */
 void run_show(struct api *api, struct control_request *request, struct str run_id, int wait_s);
 /* GET /v1/runs/ID/events, as JSON or as server-sent events. */

@@ -1,9 +1,9 @@
 /*
  * api_wait.c: requests that wait: for a run to end, for new events, for another daemon's answer.
  *
- * Each waiter looks at the database when it is told that its run has changed (the daemon owns it)
- * and now and then in any case (it may not). One question at a time; what comes meanwhile is
- * remembered and asked again.
+ * Each waiter looks at the database when it is told that its run has changed (the daemon owns it;
+ * who waits for the end is told of ends only) and now and then in any case (it may not). One
+ * question at a time; what comes meanwhile is remembered and asked again.
  */
 #include "engine/api_impl.h"
 
@@ -140,14 +140,28 @@ static void run_came(struct waiter *waiter, const struct store_answer *answer)
         control_reply(request, status, answer->text);
 }
 
-void wait_for_run(struct api *api, struct control_request *request, struct str run_id, int wait_s,
-                  int status_end, int status_open)
+static struct waiter *run_waiter_new(struct api *api, struct control_request *request,
+                                     struct str run_id, int wait_s, int status_end,
+                                     int status_open)
 {
     struct waiter *waiter = waiter_new(api, request, WAITER_RUN, wait_s * SECOND_US);
     waiter->run_id = run_id;
     waiter->status_end = status_end;
     waiter->status_open = status_open;
-    look(waiter);
+    return waiter;
+}
+
+void wait_for_run(struct api *api, struct control_request *request, struct str run_id, int wait_s,
+                  int status_end, int status_open)
+{
+    look(run_waiter_new(api, request, run_id, wait_s, status_end, status_open));
+}
+
+void wait_for_new_run(struct api *api, struct control_request *request, struct str run_id,
+                      int wait_s, int status_end, int status_open)
+{
+    look_later(run_waiter_new(api, request, run_id, wait_s, status_end, status_open),
+               LOOK_EVERY_US);
 }
 
 struct find {
@@ -390,11 +404,14 @@ static void look(struct waiter *waiter)
     }
 }
 
-void api_changed(struct api *api, struct str run_id)
+void api_changed(struct api *api, struct str run_id, enum run_state state)
 {
+    bool rests = run_state_is_terminal(state) || state == RUN_PARKED;
     for (struct waiter *waiter = api->waiters, *next; waiter; waiter = next) {
         next = waiter->next;
-        if (waiter->kind != WAITER_REQUEST && waiter->request && str_eq(waiter->run_id, run_id))
+        if (waiter->kind == WAITER_REQUEST || (waiter->kind == WAITER_RUN && !rests))
+            continue;
+        if (waiter->request && str_eq(waiter->run_id, run_id))
             look(waiter);
     }
 }

@@ -165,12 +165,6 @@ struct arena *control_arena(struct control_request *request)
     return &request->arena;
 }
 
-void control_on_gone(struct control_request *request, void (*gone)(void *arg), void *arg)
-{
-    request->gone = gone;
-    request->gone_arg = arg;
-}
-
 static void request_gone(struct control_request *request)
 {
     void (*gone)(void *arg) = request->gone;
@@ -191,6 +185,20 @@ static void on_closed(evutil_socket_t fd, short what, void *arg)
     request_gone(request);
 }
 
+void control_on_gone(struct control_request *request, void (*gone)(void *arg), void *arg)
+{
+    request->gone = gone;
+    request->gone_arg = arg;
+    if (!gone || request->closed || request->is_gone)
+        return;
+    struct evhttp_connection *connection = evhttp_request_get_connection(request->http);
+    evutil_socket_t fd = bufferevent_getfd(evhttp_connection_get_bufferevent(connection));
+    request->closed =
+        event_new(loop_base(request->control->loop), fd, EV_CLOSED, on_closed, request);
+    if (request->closed)
+        event_add(request->closed, NULL);
+}
+
 static void identity_read(struct control_request *request)
 {
     struct evhttp_connection *connection = evhttp_request_get_connection(request->http);
@@ -201,10 +209,6 @@ static void identity_read(struct control_request *request)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
         request->uid = peer.uid;
     request->actor = arena_printf(&request->arena, "uid:%ld", (long)request->uid);
-    request->closed =
-        event_new(loop_base(request->control->loop), fd, EV_CLOSED, on_closed, request);
-    if (request->closed)
-        event_add(request->closed, NULL);
 }
 
 static unsigned header_count(const struct control_request *request, const char *name)

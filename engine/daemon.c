@@ -279,7 +279,7 @@ static void daemon_reply(void *arg, uint64_t invocation_id, const struct reply *
 static void daemon_changed(void *arg, const struct run *run)
 {
     struct daemon *daemon = arg;
-    api_changed(daemon->api, run->id);
+    api_changed(daemon->api, run->id, run->now.state);
 }
 
 /* --- opening -----------------------------------------------------------------------------------

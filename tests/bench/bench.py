@@ -32,7 +32,7 @@ def pg_program(name):
 class Postgres:
     """A cluster in a temporary folder, fsync on, reached by a Unix socket only."""
 
-    def __init__(self):
+    def __init__(self, settings):
         self.folder = tempfile.mkdtemp(prefix="sgb", dir="/var/tmp")
         self.data = os.path.join(self.folder, "pg")
         self.owner = {}
@@ -43,7 +43,7 @@ class Postgres:
         self.run(pg_program("initdb"), "-D", self.data, "-U", "postgres", "-A", "trust", "-E",
                  "UTF8", "--locale=C.UTF-8")
         with open(os.path.join(self.data, "postgresql.auto.conf"), "a") as out:
-            for name, value in SETTINGS.items():
+            for name, value in dict(SETTINGS, **settings).items():
                 out.write("%s = '%s'\n" % (name, value))
             out.write("unix_socket_directories = '%s'\n" % self.folder)
         self.process = subprocess.Popen(
@@ -86,10 +86,13 @@ class Postgres:
                 used[stat] = ticks(fields)
         return used
 
-    def close(self):
+    def close(self, keep):
         self.process.send_signal(2)
         self.process.wait()
-        shutil.rmtree(self.folder)
+        if keep:
+            print("the folder is " + self.folder)
+        else:
+            shutil.rmtree(self.folder)
 
 
 def ticks(fields):
@@ -170,7 +173,7 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.load = Load()
-        self.pg = Postgres()
+        self.pg = Postgres(dict(one.split("=", 1) for one in options.set))
         self.pg.psql("postgres", "create database floor")
         self.sagad = Sagad(self.pg, self.load.port)
         self.figures = {"floor": [], "engine": []}
@@ -182,13 +185,15 @@ class Bench:
                                     str(in_flight)], text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         process.stdout.readline()
-        before, wal = self.pg.cpu(), self.pg.wal()
+        before, wal, cpu = self.pg.cpu(), self.pg.wal(), cpu_of(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
         line = process.stdout.readline()
         if not line:
             sys.exit("bench: the floor program ended")
         answer = json.loads(line)
         self.account(answer, before, wal)
-        answer["cpu"] = cpu_of(process.pid) * 1e6 / answer["runs"]
+        answer["cpu"] = (cpu_of(process.pid) - cpu) * 1e6 / answer["runs"]
         process.communicate("\n")
         return answer
 
@@ -251,8 +256,9 @@ class Bench:
     def long_run(self):
         perf = None
         if self.options.perf:
-            perf = subprocess.Popen(["perf", "record", "-q", "-g", "-F", "997", "-o",
-                                     self.options.perf, "-p", str(self.sagad.process.pid)])
+            perf = subprocess.Popen(["perf", "record", "-q", "-F", "499", "--call-graph", "dwarf,16384",
+                                     "-o", self.options.perf, "-p",
+                                     str(self.sagad.process.pid)])
         answer = self.engine("submit", self.options.long, self.options.in_flight)
         if perf:
             perf.send_signal(2)
@@ -292,7 +298,7 @@ class Bench:
     def close(self):
         self.sagad.close()
         self.load.close()
-        self.pg.close()
+        self.pg.close(self.options.keep)
 
 
 def main():
@@ -303,6 +309,9 @@ def main():
     parser.add_argument("--long", type=int, default=25, help="seconds of the long run; 0: none")
     parser.add_argument("--in-flight", type=int, default=512)
     parser.add_argument("--sleepers", type=int, default=10000)
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[],
+                        help="a setting of PostgreSQL")
+    parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     parser.add_argument("--perf", metavar="FILE", help="profile sagad during the long run")
     options = parser.parse_args()
     bench = Bench(options)

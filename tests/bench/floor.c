@@ -359,8 +359,9 @@ int main(int argc, char **argv)
     }
     int in_flight = atoi(argv[4]);
     setup(argv[1], atoi(argv[2]));
-    printf("backend %d\n", PQbackendPID(pg));
+    printf("ready\n");
     fflush(stdout);
+    (void)getchar(); /* the counters are read before it begins */
     int64_t start_us = now_us(), until_us = start_us + atoi(argv[3]) * INT64_C(1000000);
     for (;;) {
         bool going = now_us() < until_us;
@@ -382,7 +383,7 @@ int main(int argc, char **argv)
            runs_ended, (double)(now_us() - start_us) / 1e6, units_total,
            samples_percentile(&latency, 50), samples_percentile(&latency, 99));
     fflush(stdout);
-    (void)getchar(); /* its processor time is read before it goes */
+    (void)getchar(); /* and again before it goes */
     PQfinish(pg);
     return 0;
 }
