@@ -42,6 +42,14 @@ class Refusals(CtlCase):
             self.refused(code, Answer(raw=b"<html>no</html>", status=status,
                                       content_type="text/html"), "HTTP status %d" % status)
 
+    def test_too_large(self):
+        """A request that no daemon takes is refused here, with exit 2."""
+        path = self.write("big.json", '{"a": "%s"}' % ("x" * 3000000))
+        result = self.ctl("run", "order", "--input", "@" + path)
+        self.assert_exit(2, result)
+        self.assertIn("is too large", result.err)
+        self.assertEqual([], self.fake.requests)
+
     def test_retry_after(self):
         """A daemon that is overloaded or without its database says when to come back."""
         result = self.refused(1, problem(503, "unavailable", "the database is away"), "away")
