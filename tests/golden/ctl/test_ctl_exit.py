@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
-from ctl_case import SAGACTL, CtlCase, defaults, main  # noqa: E402
+from ctl_case import SAGACTL, CtlCase, main  # noqa: E402
 from fake_sagad import Answer, Hangup, add_run, problem, run, step, wait_until  # noqa: E402
 
 
@@ -150,7 +150,6 @@ class Unreachable(CtlCase):
 
     def as_nobody(self, *args, cwd="/", env=None):
         def drop():
-            defaults()
             os.setgid(65534)
             os.setuid(65534)
         process = subprocess.run(["/proc/self/fd/%d" % self.binary, *args], preexec_fn=drop,
