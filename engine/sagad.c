@@ -545,8 +545,10 @@ static int daemon_main(struct process *process)
         .drained = on_drained,
         .failed = on_failed,
     };
-    if (daemon_open(&daemon, &process->daemon, &err) != 0)
-        return say_error(&err);
+    if (daemon_open(&daemon, &process->daemon, &err) != 0) {
+        int code = say_error(&err);
+        return err.code == ERR_INVALID ? EXIT_USAGE : code;
+    }
     process->terminate = loop_signal_new(process->loop, SIGTERM, on_signal, process);
     process->interrupt = loop_signal_new(process->loop, SIGINT, on_signal, process);
     loop_run(process->loop);
