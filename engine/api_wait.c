@@ -141,8 +141,7 @@ static void run_came(struct waiter *waiter, const struct store_answer *answer)
 }
 
 static struct waiter *run_waiter_new(struct api *api, struct control_request *request,
-                                     struct str run_id, int wait_s, int status_end,
-                                     int status_open)
+                                     struct str run_id, int wait_s, int status_end, int status_open)
 {
     struct waiter *waiter = waiter_new(api, request, WAITER_RUN, wait_s * SECOND_US);
     waiter->run_id = run_id;
