@@ -760,6 +760,31 @@ static void reply_queue(struct runner *runner, struct input *input)
     work_queue(runner, work);
 }
 
+static struct flight *slot_flight(const struct runner *runner, const struct slot *slot)
+{
+    for (size_t i = 0; i < runner->flights.size; i++)
+        for (struct map_node *node = runner->flights.buckets[i]; node; node = node->chain) {
+            struct flight *flight = CONTAINER_OF(node, struct flight, node);
+            if (flight->slot == slot)
+                return flight;
+        }
+    return NULL;
+}
+
+void slot_reload(struct runner *runner, struct slot *slot)
+{
+    while (slot->flights) {
+        struct flight *flight = slot_flight(runner, slot);
+        runner->invoke.drop(runner->invoke.arg, flight->id);
+        flight_free(runner, flight);
+    }
+    run_free(slot->run);
+    slot->run = NULL;
+    slot->loading = true;
+    heap_remove(&runner->due, &slot->due);
+    runner->store.load_run(runner->store.arg, slot->id);
+}
+
 /* The action and its record committed together, or neither did and the image, which is ahead of
  * the database, is loaded again. */
 static void commit_answered(struct runner *runner, struct input *input)
@@ -778,11 +803,8 @@ static void commit_answered(struct runner *runner, struct input *input)
     }
     struct slot *slot = work->slot;
     work_free(work);
-    run_free(slot->run);
-    slot->run = NULL;
     slot->busy = false;
-    slot->loading = true;
-    runner->store.load_run(runner->store.arg, slot->id);
+    slot_reload(runner, slot);
 }
 
 /* --- the turn -------------------------------------------------------------------------------- */
