@@ -39,8 +39,8 @@ static bool step_failed(const struct run *run, const struct instance *instance)
     if (side->state == STEP_REFUSED)
         return true;
     /* An unknown outcome fails the step only where repeating was allowed and did not help;
-     * elsewhere it stops the run (forward_blocked). */
-    return side->state == STEP_UNKNOWN && side->outcome != OUTCOME_CONFLICT &&
+     * elsewhere, and at a pivot always, it stops the run (forward_blocked). */
+    return side->state == STEP_UNKNOWN && !step->pivot && side->outcome != OUTCOME_CONFLICT &&
            attempt_may_repeat(&step->action, side, side->ended_at);
 }
 
