@@ -359,7 +359,9 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
     if (side->state == STEP_REFUSED && wants_back(draft))
         return; /* the run will not go on forward: nothing new is sent */
-    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
+    if (side->state == STEP_REFUSED && direction == DIRECTION_EXECUTE && !side->claim_no)
+        forward_start(draft, instance); /* its `if` could not be read */
+    else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
         attempt_claim(draft, instance, direction);
     else /* due at once */
         attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
