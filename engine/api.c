@@ -76,7 +76,9 @@ void problem_err(struct control_request *request, const struct err *err)
 static void question_answered(void *arg, const struct store_answer *answer)
 {
     struct control_request *request = arg;
-    if (answer->err.code)
+    if (strncmp(answer->err.sqlstate, "22", 2) == 0)
+        control_problem(request, 400, "bad_request", NULL, "%s", answer->err.text);
+    else if (answer->err.code)
         problem_err(request, &answer->err);
     else if (!answer->text.ptr)
         control_problem(request, 404, "not_found", NULL, "there is no such thing");
@@ -105,6 +107,11 @@ static void runs_list(struct api *api, struct control_request *request)
         }
         snprintf(since, sizeof(since), "%lld us", (long long)since_us);
         params[2] = since;
+    }
+    if (params[3] && params[3][strspn(params[3], "0123456789")]) {
+        control_problem(request, 400, "bad_request", NULL, "limit: \"%s\" is not a number",
+                        params[3]);
+        return;
     }
     if (params[0] && run_state_of(str_z(params[0])) == RUN_NONE) {
         control_problem(request, 400, "bad_request", NULL, "there is no run state \"%s\"",
@@ -492,13 +499,28 @@ static int prefer_wait(const struct control_request *request)
     return MAX(0, MIN(seconds, API_WAIT_MAX_S));
 }
 
-static int body_parse(struct control_request *request, const struct json **out, struct err *err)
+/* False after answering: 400 for what is no JSON, 422 for JSON that cannot be stored. */
+static bool body_read(struct control_request *request, const struct json **out)
 {
     struct str body = control_body(request);
-    int code = json_parse(body.len ? body : STR("{}"), control_arena(request), out, err);
-    if (!code && (*out)->kind != JSON_OBJECT)
-        code = err_set(err, ERR_INVALID, "the body must be a JSON object");
-    return code;
+    struct arena *arena = control_arena(request);
+    struct json_refusal refusal;
+    struct err err;
+    if (json_parse_where(body.len ? body : STR("{}"), arena, out, &refusal, &err) == 0) {
+        if ((*out)->kind == JSON_OBJECT)
+            return true;
+        control_problem(request, 400, "bad_request", NULL, "the body must be a JSON object");
+    } else if (!refusal.unstorable) {
+        control_problem(request, 400, "bad_request", NULL, "%s", err.text);
+    } else {
+        struct json *entry = json_object_new(arena, 2), *errors = json_list_new(arena, 1);
+        json_object_add_z(entry, "pointer", json_string(arena, refusal.pointer));
+        json_object_add_z(entry, "message", json_string(arena, arena_str(arena, str_z(err.text))));
+        json_list_add(errors, entry);
+        control_problem(request, 422, "unstorable", errors, "%s: %.*s", err.text,
+                        (int)MIN(refusal.pointer.len, (size_t)200), refusal.pointer.ptr);
+    }
+    return false;
 }
 
 static bool members_known(struct control_request *request, const struct json *body,
@@ -524,10 +546,8 @@ static void run_submit(struct api *api, struct control_request *request)
     struct arena *arena = control_arena(request);
     const struct json *body, *errors;
     struct err err;
-    if (body_parse(request, &body, &err) != 0) {
-        control_problem(request, 400, "bad_request", NULL, "%s", err.text);
+    if (!body_read(request, &body))
         return;
-    }
     if (json_get_z(body, "start_at") || json_get_z(body, "dry_run")) {
         control_problem(request, 501, "not_supported", NULL,
                         "start_at and dry_run are not supported by this version");
@@ -582,6 +602,10 @@ static void run_submit(struct api *api, struct control_request *request)
                                               .actor = control_actor(request),
                                               .input = json_text(submission->input, arena),
                                               .input_hash = submission->input_hash};
+    if (submission->start.input.len > BODY_BYTES_MAX) {
+        control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
+        return;
+    }
     code = runner_start(api->o.runner, &submission->start, submit_answered, submission, &err);
     if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
         submit_by_inbox(submission);
@@ -661,11 +685,8 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
 {
     static const char *const known[] = {"reason", "applied", "force", "output"};
     const struct json *body, *applied, *force, *output;
-    struct err err;
-    if (body_parse(request, &body, &err) != 0) {
-        control_problem(request, 400, "bad_request", NULL, "%s", err.text);
+    if (!body_read(request, &body))
         return false;
-    }
     if (!members_known(request, body, known, ARRAY_LEN(known)))
         return false;
     verb->reason = json_get_text(body, "reason");
@@ -734,6 +755,8 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
             input = json_object_new(&arena, 0);
         code = input_check(row->plan, input, &arena, &errors, &err);
     }
+    if (!code && row->body.len > BODY_BYTES_MAX)
+        code = err_set(&err, ERR_LIMIT, "the input is larger than 1 MiB");
     if (!code)
         code = key_run_id_check(row->run_id, &err);
     if (!code) {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 struct control {
+    struct control *next; /* of this process */
     struct loop *loop;
     struct evhttp *http;
     struct evhttp_bound_socket *bound;
@@ -28,8 +29,14 @@ struct control {
     void (*handle)(void *arg, struct control_request *request);
     void *handle_arg;
     unsigned requests;
+    struct loop_timer *accept_timer; /* set while no connection is accepted */
+    struct mono accept_told;
 };
 
+static struct control *controls;
+
+#define ACCEPT_PAUSE_US (500 * MS_US)
+#define ACCEPT_TELL_US (10 * SECOND_US)
 #define REQUEST_MAGIC 0x53414741u
 
 struct control_request {
@@ -76,14 +83,17 @@ static int place_look(const char *path, const struct sockaddr_un *address, struc
     return -1;
 }
 
-/* The file appears with its final mode: the umask is set for the moment of bind. */
+/* -1 with err set. The file appears with its final mode: the umask is set for the moment of bind.
+ */
 static int socket_bind(struct control *control, struct err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(control->path) >= sizeof(address.sun_path))
-        return err_set(err, ERR_INVALID,
-                       "the socket path \"%s\" is longer than %zu bytes; choose --socket",
-                       control->path, sizeof(address.sun_path) - 1);
+    if (strlen(control->path) >= sizeof(address.sun_path)) {
+        err_set(err, ERR_INVALID,
+                "the socket path \"%s\" is longer than %zu bytes; choose --socket", control->path,
+                sizeof(address.sun_path) - 1);
+        return -1;
+    }
     memcpy(address.sun_path, control->path, strlen(control->path) + 1);
     int found = place_look(control->path, &address, err);
     if (found < 0)
@@ -383,6 +393,32 @@ void control_stream_end(struct control_request *request)
     request_free(request);
 }
 
+/* --- no descriptor for another client ----------------------------------------------------------
+ */
+
+static void accept_again(void *arg)
+{
+    struct control *control = arg;
+    if (control->bound)
+        evconnlistener_enable(evhttp_bound_socket_get_listener(control->bound));
+}
+
+/* The socket stays readable: without a pause this would come again at once, and again. */
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    int why = EVUTIL_SOCKET_ERROR();
+    struct control *control = controls;
+    while (control && (void *)control->http != arg) /* evhttp puts itself there */
+        control = control->next;
+    ASSERT(control);
+    evconnlistener_disable(listener);
+    loop_timer_set(control->accept_timer, ACCEPT_PAUSE_US);
+    if (loop_mono().us - control->accept_told.us < ACCEPT_TELL_US)
+        return;
+    control->accept_told = loop_mono();
+    log_warn("cannot take connections on the control socket: %s", strerror(why));
+}
+
 /* --- life ----------------------------------------------------------------------------------- */
 
 int control_open(struct loop *loop, const char *path,
@@ -412,6 +448,11 @@ int control_open(struct loop *loop, const char *path,
     evhttp_set_gencb(control->http, on_request, control);
     control->bound = evhttp_accept_socket_with_handle(control->http, fd);
     ASSERT(control->bound);
+    struct evconnlistener *listener = evhttp_bound_socket_get_listener(control->bound);
+    control->accept_timer = loop_timer_new(loop, accept_again, control);
+    evconnlistener_set_error_cb(listener, on_accept_error);
+    control->next = controls;
+    controls = control;
     *out = control;
     return 0;
 }
@@ -426,13 +467,19 @@ void control_stop(struct control *control)
         unlink(control->path);
     evhttp_del_accept_socket(control->http, control->bound);
     control->bound = NULL;
+    loop_timer_stop(control->accept_timer);
 }
 
 void control_close(struct control *control)
 {
     if (!control)
         return;
+    struct control **at = &controls;
+    while (*at != control)
+        at = &(*at)->next;
+    *at = control->next;
     control_stop(control);
+    loop_timer_free(control->accept_timer);
     evhttp_free(control->http);
     free(control->path);
     free(control);

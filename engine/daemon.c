@@ -292,8 +292,10 @@ static int secrets_open(struct daemon *daemon, struct err *err)
     for (uint16_t i = 0; i < config->secrets_count; i++) {
         int code =
             secrets_add(daemon->secrets, config->secrets[i].name, config->secrets[i].value, err);
-        if (code)
+        if (code) { /* whatever it is: the config names what cannot be had */
+            err->code = ERR_INVALID;
             return err_wrap(err, "secret \"%s\"", config->secrets[i].name);
+        }
     }
     return 0;
 }

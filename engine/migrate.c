@@ -2,6 +2,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sha256.h"
+#include "engine/pgconn.h"
 #include "sql/bundle.h"
 
 #include <libpq-fe.h>
@@ -162,10 +163,14 @@ static PGconn *open_database(const char *uri, struct err *err)
     const char *keys[] = {"dbname", "application_name", "connect_timeout", NULL};
     const char *values[] = {uri ? uri : "", "sagad migrate", "10", NULL};
     PGconn *conn = PQconnectdbParams(keys, values, 1);
+    if (PQstatus(conn) != CONNECTION_OK) { /* once more: only a verbose error tells its SQLSTATE */
+        PQsetErrorVerbosity(conn, PQERRORS_VERBOSE);
+        PQreset(conn);
+    }
+    PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
     if (PQstatus(conn) == CONNECTION_OK)
         return conn;
-    err_set(err, ERR_UNAVAILABLE, "%s", PQerrorMessage(conn));
-    err->text[strcspn(err->text, "\n")] = '\0';
+    pg_connect_error(conn, err);
     PQfinish(conn);
     return NULL;
 }

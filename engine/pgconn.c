@@ -329,7 +329,7 @@ static void sqlstate_in(const char *text, char out[6])
     }
 }
 
-static void connect_error(const PGconn *pg, struct err *err)
+void pg_connect_error(const PGconn *pg, struct err *err)
 {
     const char *text = PQerrorMessage(pg);
     err_set(err, ERR_UNAVAILABLE, "%s", *text ? text : "could not connect");
@@ -346,7 +346,7 @@ static void poll_connect(struct pgconn *conn)
         PQstatus(conn->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(conn->pg);
     if (status == PGRES_POLLING_FAILED) {
         struct err err = {0};
-        connect_error(conn->pg, &err);
+        pg_connect_error(conn->pg, &err);
         fail(conn, &err);
         return;
     }
@@ -615,7 +615,7 @@ static void receive(struct pgconn *conn)
         if (conn->first && conn->first->err.code)
             err = conn->first->err;
         else
-            connect_error(conn->pg, &err);
+            pg_connect_error(conn->pg, &err);
         err.code = ERR_UNAVAILABLE;
         fail(conn, &err);
         return;

@@ -100,6 +100,9 @@ void pgconn_query(struct pgconn *conn, const char *sql, const struct pgconn_para
 /* Breaks the connection soon, answers what is outstanding with `lost`, connects anew. */
 void pgconn_reset(struct pgconn *conn, const char *why);
 
+/* ERR_UNAVAILABLE with the reason why `pg` is not connected, in one line, and the SQLSTATE if it
+ * connected with PQERRORS_VERBOSE. */
+void pg_connect_error(const PGconn *pg, struct err *err);
 /* May the same statement work later, on this or another session? */
 bool pg_is_retryable(const char *sqlstate);
 /* Will connecting fail for ever with this? */

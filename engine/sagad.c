@@ -486,6 +486,24 @@ static int dev_prepare(struct process *process)
     return EXIT_OK;
 }
 
+/* A server that is there and has no session to give, or is just starting, is waited for; anything
+ * else, such as none at all or a wrong password, is for whoever started this daemon. */
+static int schema_look(const char *database, struct migrate_report *report, struct err *err)
+{
+    unsigned tries = 0;
+    for (;;) {
+        int code = migrate_check(database, report, err);
+        bool passing = code == ERR_UNAVAILABLE && (strncmp(err->sqlstate, "53", 2) == 0 ||
+                                                   strcmp(err->sqlstate, "57P03") == 0);
+        if (!passing)
+            return code;
+        if (tries++ == 0)
+            log_warn("waits for the database: %s", err->text);
+        /* Not all of those that wait come at once. */
+        usleep((useconds_t)((250 << MIN(tries, 4u)) + getpid() % 500) * 1000);
+    }
+}
+
 static int production_prepare(struct process *process)
 {
     const struct options *options = &process->options;
@@ -498,8 +516,7 @@ static int production_prepare(struct process *process)
     const struct config *config = &process->config;
     if (!process->options.database)
         process->options.database = config->database;
-    /* A database that is away for a moment is waited for; a wrong schema is not. */
-    if (migrate_check(process->options.database, &report, &err) != 0)
+    if (schema_look(process->options.database, &report, &err) != 0)
         return say_error(&err);
     if (!report.up_to_date || report.min_version > report.binary_version) {
         err_set(&err, ERR_CONFLICT,
@@ -546,8 +563,10 @@ static int daemon_main(struct process *process)
         .drained = on_drained,
         .failed = on_failed,
     };
-    if (daemon_open(&daemon, &process->daemon, &err) != 0)
-        return say_error(&err);
+    if (daemon_open(&daemon, &process->daemon, &err) != 0) {
+        int code = say_error(&err);
+        return err.code == ERR_INVALID ? EXIT_USAGE : code;
+    }
     process->terminate = loop_signal_new(process->loop, SIGTERM, on_signal, process);
     process->interrupt = loop_signal_new(process->loop, SIGINT, on_signal, process);
     loop_run(process->loop);

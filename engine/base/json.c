@@ -13,13 +13,32 @@ struct parser {
     unsigned depth;
     struct arena *arena;
     struct err *err;
+    bool unstorable;
+    unsigned failed_depth;
+    struct {
+        struct str name; /* absent: an index */
+        uint32_t index;  /* UINT32_MAX: the container itself */
+    } path[JSON_DEPTH_MAX];
 };
 
 static int value_parse(struct parser *p, const struct json **out);
 
 static int fail(struct parser *p, const char *what)
 {
+    p->failed_depth = p->depth;
     return err_set(p->err, ERR_INVALID, "invalid JSON at byte %zu: %s", p->at, what);
+}
+
+static void path_set(struct parser *p, struct str name, uint32_t index)
+{
+    p->path[p->depth - 1].name = name;
+    p->path[p->depth - 1].index = index;
+}
+
+static int fail_unstorable(struct parser *p, const char *what)
+{
+    p->unstorable = true;
+    return fail(p, what);
 }
 
 static void space_skip(struct parser *p)
@@ -125,12 +144,12 @@ static int unicode_escape_parse(struct parser *p, char *to, size_t *len)
     if (!hex4_read(p, &code))
         return fail(p, "\\u needs four hex digits");
     if (code == 0)
-        return fail(p, "\\u0000 cannot be stored");
+        return fail_unstorable(p, "\\u0000 cannot be stored");
     if (code >= 0xDC00 && code <= 0xDFFF)
-        return fail(p, "a lone low surrogate");
+        return fail_unstorable(p, "a lone low surrogate");
     if (code >= 0xD800 && code <= 0xDBFF) {
         if (!word_read(p, STR("\\u")) || !hex4_read(p, &low) || low < 0xDC00 || low > 0xDFFF)
-            return fail(p, "a lone high surrogate");
+            return fail_unstorable(p, "a lone high surrogate");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     *len += utf8_write(code, to + *len);
@@ -224,6 +243,7 @@ static int list_parse(struct parser *p, struct members *found)
     }
     for (;;) {
         const struct json *item;
+        path_set(p, STR_NONE, found->count);
         int code = value_parse(p, &item);
         if (code)
             return code;
@@ -253,9 +273,11 @@ static int member_parse(struct parser *p, struct members *found)
     if (!next_is(p, ':'))
         return fail(p, "expected : after a member name");
     p->at++;
+    path_set(p, name, 0);
     code = value_parse(p, &value);
     if (code)
         return code;
+    path_set(p, STR_NONE, UINT32_MAX);
     members_add(found, name, value);
     return 0;
 }
@@ -311,6 +333,7 @@ static int container_parse(struct parser *p, const struct json **out)
     if (p->depth == JSON_DEPTH_MAX)
         return fail(p, "nested too deeply");
     p->depth++;
+    path_set(p, STR_NONE, UINT32_MAX);
     int code = is_list ? list_parse(p, &found) : object_parse(p, &found);
     p->depth--;
     if (!code) {
@@ -359,18 +382,67 @@ static int value_parse(struct parser *p, const struct json **out)
     return fail(p, "expected a value");
 }
 
-int json_parse(struct str text, struct arena *arena, const struct json **out, struct err *err)
+static int text_parse(struct parser *p, const struct json **out)
 {
-    struct parser p = {.text = text, .arena = arena, .err = err};
-    if (!str_is_utf8(text))
-        return err_set(err, ERR_INVALID, "invalid JSON: the text is not valid UTF-8");
-    int code = value_parse(&p, out);
+    if (!str_is_utf8(p->text))
+        return err_set(p->err, ERR_INVALID, "invalid JSON: the text is not valid UTF-8");
+    int code = value_parse(p, out);
     if (code)
         return code;
-    space_skip(&p);
-    if (p.at < text.len)
-        return fail(&p, "more text after the value");
+    space_skip(p);
+    if (p->at < p->text.len)
+        return fail(p, "more text after the value");
     return 0;
+}
+
+/* The path is left as it is: only what is deeper than nothing is ever read. */
+static void parser_begin(struct parser *p, struct str text, struct arena *arena, struct err *err)
+{
+    p->text = text;
+    p->at = 0;
+    p->depth = p->failed_depth = 0;
+    p->arena = arena;
+    p->err = err;
+    p->unstorable = false;
+}
+
+/* One token of a JSON pointer (RFC 6901). */
+static void pointer_add(struct str name, struct buf *out)
+{
+    buf_add_char(out, '/');
+    for (size_t i = 0; i < name.len; i++)
+        if (name.ptr[i] == '~' || name.ptr[i] == '/')
+            buf_add_z(out, name.ptr[i] == '~' ? "~0" : "~1");
+        else
+            buf_add_char(out, name.ptr[i]);
+}
+
+int json_parse(struct str text, struct arena *arena, const struct json **out, struct err *err)
+{
+    struct parser p;
+    parser_begin(&p, text, arena, err);
+    return text_parse(&p, out);
+}
+
+int json_parse_where(struct str text, struct arena *arena, const struct json **out,
+                     struct json_refusal *refusal, struct err *err)
+{
+    struct parser p;
+    struct buf pointer = {0};
+    parser_begin(&p, text, arena, err);
+    int code = text_parse(&p, out);
+    if (!code)
+        return 0;
+    for (unsigned i = 0; i < p.failed_depth; i++)
+        if (p.path[i].name.ptr)
+            pointer_add(p.path[i].name, &pointer);
+        else if (p.path[i].index != UINT32_MAX)
+            buf_printf(&pointer, "/%u", p.path[i].index);
+    *refusal = (struct json_refusal){p.unstorable, STR("")};
+    if (pointer.len)
+        refusal->pointer = arena_str(arena, buf_str(&pointer));
+    buf_free(&pointer);
+    return code;
 }
 
 const struct json *json_bool(bool value)
@@ -719,6 +791,16 @@ static bool scalars_equal(const struct json *a, const struct json *b)
     return a->kind != JSON_BOOL || a->boolean == b->boolean;
 }
 
+static struct str pointer_join(struct str name, struct str rest, struct arena *arena)
+{
+    struct buf pointer = {0};
+    pointer_add(name, &pointer);
+    buf_add_str(&pointer, rest);
+    struct str joined = arena_str(arena, buf_str(&pointer));
+    buf_free(&pointer);
+    return joined;
+}
+
 /* Pushes the pointer's last part on the way out, so that equal values cost no memory. */
 static bool difference_find(const struct json *a, const struct json *b, struct arena *arena,
                             struct str *path)
@@ -743,12 +825,12 @@ static bool difference_find(const struct json *a, const struct json *b, struct a
         const struct json *other = json_get(b, name);
         if (other && !difference_find(a->members[i].value, other, arena, path))
             continue;
-        *path = arena_printf(arena, "/" STR_FMT STR_FMT, STR_ARG(name), STR_ARG(*path));
+        *path = pointer_join(name, other ? *path : STR(""), arena);
         return true;
     }
     for (uint32_t i = 0; i < b->count; i++)
         if (!json_get(a, b->members[i].name)) {
-            *path = arena_printf(arena, "/" STR_FMT, STR_ARG(b->members[i].name));
+            *path = pointer_join(b->members[i].name, STR(""), arena);
             return true;
         }
     return false;

@@ -52,9 +52,20 @@ struct json {
 extern const struct json json_null, json_true, json_false;
 
 /* Parses one JSON text. `text` is borrowed while the arena lives: numbers point into it. Strings
- * are copied and end in a NUL, so that `.text.ptr` of a parsed string is a C string. Errors: ERR_INVALID, text says what and at which byte. */
+ * are copied and end in a NUL, so that `.text.ptr` of a parsed string is a C string. Errors:
+ * ERR_INVALID, text says what and at which byte. */
 MUST_USE int json_parse(struct str text, struct arena *arena, const struct json **out,
                         struct err *err);
+
+/* What was refused: text that is no JSON, or JSON that holds what cannot be stored. */
+struct json_refusal {
+    bool unstorable;    /* `\u0000` or a lone surrogate */
+    struct str pointer; /* RFC 6901: the value, or for a member's name the object; in the arena */
+};
+
+/* The same; `refusal` is filled on errors. */
+MUST_USE int json_parse_where(struct str text, struct arena *arena, const struct json **out,
+                              struct json_refusal *refusal, struct err *err);
 
 const struct json *json_bool(bool value);
 const struct json *json_int(struct arena *arena, int64_t value);

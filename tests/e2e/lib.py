@@ -637,7 +637,10 @@ class Daemon:
                 body = json.dumps(body, default=str)
             if isinstance(body, str):
                 body = body.encode()
-            connection.request(method, path, body, headers or {})
+            try:
+                connection.request(method, path, body, headers or {})
+            except (BrokenPipeError, ConnectionResetError):
+                connection._HTTPConnection__state = "Request-sent"  # it may have said why
             answer = connection.getresponse()
             reply = Reply(answer.status, answer.headers, answer.read().decode("utf-8", "replace"))
             self.env.outputs.append(reply.body)
