@@ -116,7 +116,7 @@ static bool run_rests(struct str run_json, struct arena *arena)
     const struct json *run;
     struct err err;
     if (json_parse(run_json, arena, &run, &err) != 0)
-        return true;
+        return false; /* a payload nested as deep as JSON may be: the wait runs its time */
     enum run_state state = run_state_of(json_get_text(run, "state"));
     return run_state_is_terminal(state) || state == RUN_PARKED;
 }
@@ -141,8 +141,7 @@ static void run_came(struct waiter *waiter, const struct store_answer *answer)
 }
 
 static struct waiter *run_waiter_new(struct api *api, struct control_request *request,
-                                     struct str run_id, int wait_s, int status_end,
-                                     int status_open)
+                                     struct str run_id, int wait_s, int status_end, int status_open)
 {
     struct waiter *waiter = waiter_new(api, request, WAITER_RUN, wait_s * SECOND_US);
     waiter->run_id = run_id;

@@ -253,7 +253,8 @@ static void attempt_history(struct draft *draft, const struct instance *instance
         .attempt = {.ref = {instance->step, instance->item, direction, side->generation},
                     .number = side->attempts,
                     .sent_at = wall_is_set(reply->sent_at) ? reply->sent_at : draft->event->now,
-                    .ended_at = wall_is_set(reply->ended_at) ? reply->ended_at : draft->event->now,
+                    /* When it was taken note of: a run's history only grows at its end. */
+                    .ended_at = draft->event->now,
                     .outcome = verdict->outcome,
                     .status = verdict->status,
                     .error = verdict->error},

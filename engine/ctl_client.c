@@ -1,6 +1,7 @@
 #include "engine/ctl_client.h"
 
 #include "engine/base/uri.h"
+#include "engine/control.h"
 #include "engine/ctl_json.h"
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
@@ -261,6 +262,10 @@ int ctl_call(struct ctl *ctl, const struct ctl_request *request, struct ctl_repl
     struct transfer transfer = {.ctl = ctl, .reply = out};
     long status = 0;
     *out = (struct ctl_reply){0};
+    /* Said here, because a daemon that stops reading in the middle cannot say it. */
+    if (request->body.len > CONTROL_BODY_BYTES_MAX)
+        return err_set(err, ERR_INVALID, "a request of %zu bytes is too large, the limit is %d",
+                       request->body.len, CONTROL_BODY_BYTES_MAX);
     if (client_ready(ctl, err) != 0)
         return err->code;
     if (!client->easy)
@@ -441,7 +446,8 @@ int ctl_refused(struct ctl *ctl, const struct ctl_reply *reply)
         ctl_say(ctl, STR_FMT "%s" STR_FMT "%s", STR_ARG(detail), code.len ? " (" : "",
                 STR_ARG(code), code.len ? ")" : "");
     else
-        ctl_say(ctl, "the daemon answered with HTTP status %d", reply->status);
+        ctl_say(ctl, "%sthe daemon answered with HTTP status %d",
+                reply->status == 413 ? "what was sent is too large: " : "", reply->status);
     errors = json_get_z(problem, "errors");
     for (uint32_t i = 0; errors && errors->kind == JSON_LIST && i < errors->count; i++)
         problem_error_say(ctl, errors->items[i]);

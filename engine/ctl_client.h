@@ -39,8 +39,8 @@ struct ctl_client *ctl_client_new(struct ctl *ctl);
 void ctl_client_free(struct ctl_client *client);
 
 /* Any HTTP answer is a success here. Errors: ERR_UNAVAILABLE (no socket, nobody listens: certainly
- * not sent), ERR_PERMISSION (the socket may not be used), ERR_TIMEOUT (no answer: what was asked
- * for may have been done), ERR_INTERNAL. */
+ * not sent), ERR_PERMISSION (the socket may not be used), ERR_INVALID (too large to send),
+ * ERR_TIMEOUT (no answer: what was asked for may have been done), ERR_INTERNAL. */
 MUST_USE int ctl_call(struct ctl *ctl, const struct ctl_request *request, struct ctl_reply *out,
                       struct err *err);
 

@@ -321,6 +321,9 @@ static struct instance *verb_step(struct draft *draft, enum direction *direction
     }
     if (*direction == DIRECTION_NONE)
         *direction = stopped_side(run, instance);
+    /* A repeated verb means what it meant the first time. */
+    if (*direction == DIRECTION_NONE && instance->execute.by_hand)
+        *direction = DIRECTION_EXECUTE;
     if (*direction == DIRECTION_NONE)
         *direction = run->now.direction;
     return instance;

@@ -244,11 +244,12 @@ static void lines_make(struct transfer *transfer)
     for (uint16_t i = 0; i < request->headers_count; i++) {
         struct str name = request->headers[i].name, value = request->headers[i].value;
         /* libcurl takes "Name:" as "leave it out"; "Name;" sends it empty. */
-        line_add(transfer, &end,
-                 value.len ? arena_printf(&transfer->arena, STR_FMT ": " STR_FMT, STR_ARG(name),
-                                          STR_ARG(value))
-                                 .ptr
-                           : arena_printf(&transfer->arena, STR_FMT ";", STR_ARG(name)).ptr);
+        char *line = arena_alloc(&transfer->arena, name.len + value.len + 3);
+        memcpy(line, name.ptr, name.len);
+        memcpy(line + name.len, value.len ? ": " : ";", value.len ? 2 : 1);
+        if (value.len)
+            memcpy(line + name.len + 2, value.ptr, value.len);
+        line_add(transfer, &end, line);
     }
     line_add(transfer, &end, "Expect:");
     if (!request->has_content_type)

@@ -29,7 +29,8 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'ended_at', saga.time_text(a.ended_at), 'daemon', a.daemon, 'error', a.error)
                    order by coalesce(a.sent_at, a.ended_at), a.number)
           from saga.attempt a
-         where a.shard = r.shard and a.run_id = r.run_id) as attempts
+         where a.shard = r.shard and a.run_id = r.run_id) as attempts,
+       r.shard
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -63,3 +64,4 @@ comment on column saga.dead_letters.created_at is 'when the run was submitted';
 comment on column saga.dead_letters.effects is
     'every action and compensation with its key, state, hash and answer: the checkpoint';
 comment on column saga.dead_letters.attempts is 'attempts that did not go right';
+comment on column saga.dead_letters.shard is 'the shard of the run';

@@ -2,7 +2,8 @@ create or replace view saga.runs as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.state, r.paused, r.cause,
        o.waiting_for, r.created_at, r.ended_at,
        coalesce(r.ended_at, pg_catalog.clock_timestamp()) - r.created_at as age,
-       r.input, r.output, r.error, r.park_reason, r.deadline_at, r.residue, r.actor
+       r.input, r.output, r.error, r.park_reason, r.deadline_at, r.residue, r.actor,
+       r.shard
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -32,3 +33,5 @@ comment on column saga.runs.deadline_at is 'after it the run turns back; null: n
 comment on column saga.runs.residue is
     'what it leaves behind that is applied or unknown, with reasons; once parked or ended';
 comment on column saga.runs.actor is 'who submitted it: uid:1000, role:shop';
+comment on column saga.runs.shard is
+    'its shard: with "shard = saga.shard_of(ID)" one run is found at once';

@@ -14,7 +14,7 @@ select r.run_id,
        coalesce(case when c.state in ('retrying', 'waiting') then c.next_at end,
                 case when x.state in ('retrying', 'waiting') then x.next_at end) as next_at,
        x.output, x.error, c.error as compensation_error, d.position,
-       coalesce(x.item, '') as item
+       coalesce(x.item, '') as item, r.shard
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -62,3 +62,4 @@ comment on column saga.steps.error is 'its last error: {code, status, message, b
 comment on column saga.steps.compensation_error is 'the last error of its compensation';
 comment on column saga.steps.position is 'place of the step in the file, from 1';
 comment on column saga.steps.item is 'instance of a for_each; empty: none';
+comment on column saga.steps.shard is 'the shard of the run';

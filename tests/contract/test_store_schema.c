@@ -198,7 +198,7 @@ static void migrates_under_hostile_settings(void **state)
     struct migrate_report report;
     struct err err;
     (void)state;
-    pg_test_sql(super, "alter database bare set statement_timeout = '10ms'");
+    pg_test_sql(super, "alter database bare set statement_timeout = '200ms'");
     pg_test_sql(super, "alter database bare set default_transaction_read_only = on");
     pg_test_sql(super, "alter database bare set search_path = 'evil'");
     pg_test_sql(super, "alter database bare set check_function_bodies = on");

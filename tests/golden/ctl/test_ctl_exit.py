@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
-from ctl_case import SAGACTL, CtlCase, defaults, main  # noqa: E402
+from ctl_case import SAGACTL, CtlCase, main  # noqa: E402
 from fake_sagad import Answer, Hangup, add_run, problem, run, step, wait_until  # noqa: E402
 
 
@@ -41,6 +41,14 @@ class Refusals(CtlCase):
         for status, code in ((413, 2), (503, 1)):
             self.refused(code, Answer(raw=b"<html>no</html>", status=status,
                                       content_type="text/html"), "HTTP status %d" % status)
+
+    def test_too_large(self):
+        """A request that no daemon takes is refused here, with exit 2."""
+        path = self.write("big.json", '{"a": "%s"}' % ("x" * 3000000))
+        result = self.ctl("run", "order", "--input", "@" + path)
+        self.assert_exit(2, result)
+        self.assertIn("is too large", result.err)
+        self.assertEqual([], self.fake.requests)
 
     def test_retry_after(self):
         """A daemon that is overloaded or without its database says when to come back."""
@@ -142,7 +150,6 @@ class Unreachable(CtlCase):
 
     def as_nobody(self, *args, cwd="/", env=None):
         def drop():
-            defaults()
             os.setgid(65534)
             os.setuid(65534)
         process = subprocess.run(["/proc/self/fd/%d" % self.binary, *args], preexec_fn=drop,

@@ -14,7 +14,7 @@ SAGAD = os.path.join(os.path.dirname(SAGACTL), "sagad")
 
 
 def page(name):
-    with open(os.path.join(ROOT, "man", name)) as file:
+    with open(os.path.join(ROOT, "engine", "man", name)) as file:
         return file.read()
 
 
@@ -106,7 +106,7 @@ class Man(Help):
         self.assertTrue(shutil.which("groff"), "groff is needed (package groff-base)")
         for name, said in (("sagactl.1", "--not-applied"), ("sagad.1", "--ephemeral")):
             process = subprocess.run(
-                ["groff", "-mandoc", "-Tutf8", "-ww", "-P-c", os.path.join(ROOT, "man", name)],
+                ["groff", "-mandoc", "-Tutf8", "-ww", "-P-c", os.path.join(ROOT, "engine", "man", name)],
                 capture_output=True, text=True, check=True)
             self.assertEqual("", process.stderr)
             self.assertIn(said, re.sub(".\b", "", process.stdout))
