@@ -828,7 +828,8 @@ bool runner_has_work(const struct runner *runner)
 
 struct wall runner_due(const struct runner *runner)
 {
-    struct heap_node *top = heap_top(&runner->due);
+    /* A draining runner lets due times wait: naming one would wake its owner over and over. */
+    struct heap_node *top = runner->draining ? NULL : heap_top(&runner->due);
     return top ? (struct wall){top->key} : WALL_NONE;
 }
 
