@@ -675,6 +675,15 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
+    /* The claim's acknowledgement may have taken longer than the key is honoured. */
+    if (wall_is_set(command->send_until) && runner->now.us > command->send_until.us) {
+        struct reply reply = {.kind = REPLY_NOT_SENT,
+                              .sent_at = runner->now,
+                              .ended_at = runner->now,
+                              .error = STR("the key's lifetime ended before it could be sent")};
+        runner_reply(runner, flight->id, &reply);
+        return;
+    }
     struct invocation invocation = {
         .id = flight->id,
         .plan = slot->run->plan,
