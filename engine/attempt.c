@@ -66,6 +66,8 @@ static void invoke_command(struct draft *draft, const struct instance *instance,
         .timeout_us = action->timeout_us,
         .deadline_at = wall_add(draft->event->now, action->timeout_us),
     };
+    if (side->maybe_applied && action->effect == EFFECT_COMPENSABLE)
+        command.send_until = side->key_valid_until;
     draft_command(draft, &command);
 }
 

@@ -675,6 +675,15 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
+    /* The claim's acknowledgement may have taken longer than the key is honoured. */
+    if (wall_is_set(command->send_until) && runner->now.us > command->send_until.us) {
+        struct reply reply = {.kind = REPLY_NOT_SENT,
+                              .sent_at = runner->now,
+                              .ended_at = runner->now,
+                              .error = STR("the key's lifetime ended before it could be sent")};
+        runner_reply(runner, flight->id, &reply);
+        return;
+    }
     struct invocation invocation = {
         .id = flight->id,
         .plan = slot->run->plan,
@@ -850,7 +859,8 @@ bool runner_has_work(const struct runner *runner)
 
 struct wall runner_due(const struct runner *runner)
 {
-    struct heap_node *top = heap_top(&runner->due);
+    /* A draining runner lets due times wait: naming one would wake its owner over and over. */
+    struct heap_node *top = runner->draining ? NULL : heap_top(&runner->due);
     return top ? (struct wall){top->key} : WALL_NONE;
 }
 
