@@ -53,6 +53,7 @@ struct transfer {
     bool held_back; /* by may_send */
     bool starved;   /* no descriptor or no memory for a socket */
     bool too_large;
+    bool head_whole; /* up to its empty line */
     struct buf head, answer;
 
     enum reply_kind ended_as; /* TRANSFER_ENDED */
@@ -546,8 +547,11 @@ static size_t carrier_head(char *line, size_t size, size_t count, void *arg)
 {
     struct transfer *transfer = ((struct carrier *)arg)->transfer;
     size_t len = size * count;
-    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0)
+    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
         buf_clear(&transfer->head); /* an interim answer (1xx) came before */
+        transfer->head_whole = false;
+    }
+    transfer->head_whole |= len <= 2 && (line[0] == '\r' || line[0] == '\n');
     if (transfer->head.len + len > HEADERS_BYTES_MAX) {
         transfer->too_large = true;
         return 0;
@@ -843,6 +847,9 @@ static void finish(struct transfer *transfer, CURLcode code)
         .sent_at = transfer->sent_at,
         .ended_at = loop_wall(transfer->http->loop),
     };
+    /* libcurl takes a head that breaks off for one without more lines. */
+    if (code == CURLE_OK && !transfer->head_whole)
+        code = CURLE_PARTIAL_FILE;
     if (code == CURLE_OK || transfer->too_large)
         reply_answered(transfer, &reply);
     else if (transfer->may_have_left)

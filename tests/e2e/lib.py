@@ -243,7 +243,7 @@ class Answer:
 
     `effect`: whether the work is done before the answer; by default for 2xx. `act`: answer, never
     (no answer), reset (RST after the request was read), close, cut (the first `bytes` of the
-    answer). `gate`: an event that is waited for before the answer goes out.
+    answer), cut_read (RST after `bytes` of the request's body). `gate`: an event that is waited for before the answer goes out.
     """
 
     def __init__(self, status=200, body=None, headers=None, delay=0.0, effect=None, act="answer",
@@ -336,6 +336,14 @@ class Ledger:
         found = [prefix for prefix in table if path.startswith(prefix) and table[prefix]]
         return max(found, key=len) if found else None
 
+    def cut_read(self, target):
+        """If the next script for it says so: how many bytes of the body are read before the reset."""
+        with self.lock:
+            prefix = self.longest(self.scripts, target.split("?")[0])
+            if prefix is None or self.scripts[prefix][0][0].act != "cut_read":
+                return None
+            return self.scripts[prefix].pop(0)[0].bytes
+
     def choose(self, request):
         """The answer, and whether the work is to be done for it; the lock is held."""
         stored = None if self.keyless or not request.key else self.by_key.get(request.key)
@@ -372,6 +380,15 @@ class Ledger:
                     name, value = line.split(":", 1)
                     headers[name.strip().lower()] = value.strip()
                 length = int(headers.get("content-length", "0"))
+                cut = self.cut_read(target)
+                if cut is not None:
+                    while len(buffered) < min(cut, length):
+                        buffered += connection.recv(65536)
+                    with self.lock:
+                        self.requests.append(Request(method, target, headers, buffered[:cut]))
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                          struct.pack("ii", 1, 0))
+                    return
                 while len(buffered) < length:
                     part = connection.recv(65536)
                     if not part:
@@ -709,6 +726,7 @@ class Env:
         self.closers = []
         self.config_path = self.folder + "/sagad.yaml"
         self.sequential = True  # steps of every workflow run one after the other
+        self.descriptors_max = 100  # of a daemon, at its end
         self.keys_known = True  # every key in a ledger belongs to a run of this database
         self.config_write()
 
@@ -912,7 +930,7 @@ class Env:
             if not daemon.alive():
                 continue
             fds = len(os.listdir("/proc/%d/fd" % daemon.pid))
-            if fds > 100:
+            if fds > self.descriptors_max:
                 wrong.append("daemon %s holds %d descriptors" % (daemon.name, fds))
             code = daemon.stop()
             if code != 0:

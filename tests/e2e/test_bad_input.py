@@ -228,6 +228,7 @@ def a_daemon_1_mode(env):
     watcher = threading.Thread(target=watch)
     watcher.start()
     daemon.start(umask=0)
+    wait_until("it was seen", lambda: modes, 5)
     stop.set()
     watcher.join()
     assert modes == {0o660}, [oct(mode) for mode in modes]
