@@ -57,10 +57,12 @@ static struct undo applied_status(const struct plan_step *step)
 }
 
 /* Whether repeating the action under its key is allowed now and has not been tried on the way
- * back already. */
+ * back already. A budget that was opened anew tells it also where no attempt has cost any. */
 static bool may_ask(const struct plan_step *step, const struct effect_state *side)
 {
-    return side->attempts_base == 0 && side->attempts > 0 &&
+    struct wall first_budget = wall_add(side->claimed_at, step->action.retry.budget_us);
+    return side->attempts > 0 && side->attempts_base == 0 &&
+           side->budget_at.us == first_budget.us &&
            attempt_may_repeat(&step->action, side, side->ended_at);
 }
 

@@ -66,6 +66,8 @@ static void invoke_command(struct draft *draft, const struct instance *instance,
         .timeout_us = action->timeout_us,
         .deadline_at = wall_add(draft->event->now, action->timeout_us),
     };
+    if (side->maybe_applied && action->effect == EFFECT_COMPENSABLE)
+        command.send_until = side->key_valid_until;
     draft_command(draft, &command);
 }
 
@@ -169,6 +171,14 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
     struct effect_state side = *instance_side(instance, direction);
     struct rendered rendered;
     ASSERT(side.state == STEP_RETRYING);
+    /* It was held back (by a pause, or while no daemon ran) for longer than it may be repeated. */
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct wall now = draft->event->now;
+    bool over = wall_is_set(side.budget_at) && now.us > side.budget_at.us;
+    if (over || (side.maybe_applied && !attempt_may_repeat(action, &side, now))) {
+        attempt_give_up(draft, instance, direction);
+        return;
+    }
     if (!render_again(draft, instance, direction, &side, &rendered))
         return;
     side.state = STEP_CLAIMED;

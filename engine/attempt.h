@@ -15,8 +15,9 @@
  */
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
 
-/* Sends the next attempt under the same key. A request that no longer hashes as it did ends as a
- * conflict. Precondition: the side is retrying. */
+/* Sends the next attempt under the same key. Past its budget, or where what may have been applied
+ * may not be repeated any more, it ends as what it is known to be; a request that no longer hashes
+ * as it did ends as a conflict. Precondition: the side is retrying. */
 void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction);
 
 /* After a take-over or crash: an attempt without an answer is unknown. Sends the *same* attempt

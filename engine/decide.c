@@ -245,6 +245,21 @@ static void run_unpark(struct draft *draft)
     draft_run(draft, &now);
 }
 
+/* A crash loop and a quarantine park a run with claims whose answers nobody waits for. Whatever
+ * makes such a run move again finds out about them first. */
+static void lost_recover(struct draft *draft, enum park_reason reason)
+{
+    struct run *run = draft->run;
+    if (reason != PARK_CRASH_LOOP && reason != PARK_QUARANTINE)
+        return;
+    for (uint16_t i = 0; i < run->instances_count; i++) {
+        if (run->instances[i].execute.state == STEP_CLAIMED)
+            attempt_recover(draft, &run->instances[i], DIRECTION_EXECUTE);
+        if (run->instances[i].compensate.state == STEP_CLAIMED)
+            attempt_recover(draft, &run->instances[i], DIRECTION_COMPENSATE);
+    }
+}
+
 static void turn_decide(struct draft *draft, enum run_cause cause)
 {
     const struct run *run = draft->run;
@@ -268,6 +283,7 @@ static void turn_decide(struct draft *draft, enum run_cause cause)
         return;
     }
     verb_event(draft, STR(""));
+    lost_recover(draft, run->now.reason);
     run_turn(draft, cause, NULL);
 }
 
@@ -359,7 +375,9 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
     if (side->state == STEP_REFUSED && wants_back(draft))
         return; /* the run will not go on forward: nothing new is sent */
-    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
+    if (side->state == STEP_REFUSED && direction == DIRECTION_EXECUTE && !side->claim_no)
+        forward_start(draft, instance); /* its `if` could not be read */
+    else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
         attempt_claim(draft, instance, direction);
     else /* due at once */
         attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
@@ -386,13 +404,7 @@ static void retry_decide(struct draft *draft)
         if (direction != DIRECTION_NONE)
             retry_side(draft, &run->instances[i], direction);
     }
-    if (reason == PARK_CRASH_LOOP || reason == PARK_QUARANTINE)
-        for (uint16_t i = 0; i < run->instances_count; i++) {
-            if (run->instances[i].execute.state == STEP_CLAIMED)
-                attempt_recover(draft, &run->instances[i], DIRECTION_EXECUTE);
-            if (run->instances[i].compensate.state == STEP_CLAIMED)
-                attempt_recover(draft, &run->instances[i], DIRECTION_COMPENSATE);
-        }
+    lost_recover(draft, reason);
     due_decide(draft);
 }
 
@@ -439,6 +451,7 @@ static void by_hand_decide(struct draft *draft)
     side.ended_at = draft->event->now;
     verb_event(draft, instance_name(draft, instance));
     draft_effect(draft, instance, direction, &side);
+    lost_recover(draft, draft->run->now.reason);
     run_unpark(draft);
     if (again && conflict) {
         attempt_claim(draft, instance, direction);

@@ -72,6 +72,7 @@ struct run_command {
     struct rendered rendered; /* borrows from scratch, plan and run */
     int64_t timeout_us;
     struct wall deadline_at;
+    struct wall send_until; /* a repeat under a key that ends then; unset: no limit */
 };
 
 struct run_decision {

@@ -39,8 +39,8 @@ static bool step_failed(const struct run *run, const struct instance *instance)
     if (side->state == STEP_REFUSED)
         return true;
     /* An unknown outcome fails the step only where repeating was allowed and did not help;
-     * elsewhere it stops the run (forward_blocked). */
-    return side->state == STEP_UNKNOWN && side->outcome != OUTCOME_CONFLICT &&
+     * elsewhere, and at a pivot always, it stops the run (forward_blocked). */
+    return side->state == STEP_UNKNOWN && !step->pivot && side->outcome != OUTCOME_CONFLICT &&
            attempt_may_repeat(&step->action, side, side->ended_at);
 }
 
@@ -102,7 +102,7 @@ static enum run_cause failure_cause(const struct run *run, const struct instance
 }
 
 /* `if` is read when the step would start; one that cannot be read refuses the step. */
-static void step_start(struct draft *draft, struct instance *instance)
+void forward_start(struct draft *draft, struct instance *instance)
 {
     const struct plan_step *step = plan_step_of(draft->run, instance);
     struct render render = {.run = draft->run,
@@ -123,7 +123,7 @@ static void step_start(struct draft *draft, struct instance *instance)
         attempt_claim(draft, instance, DIRECTION_EXECUTE);
         return;
     }
-    struct effect_state side = {.generation = 1,
+    struct effect_state side = {.generation = (uint16_t)(instance->execute.generation + 1),
                                 .state = code ? STEP_REFUSED : STEP_SKIPPED,
                                 .outcome = code ? OUTCOME_REFUSED : OUTCOME_NONE,
                                 .claimed_at = draft->event->now,
@@ -186,7 +186,7 @@ struct forward_result forward_advance(struct draft *draft)
         /* 4. Everything whose needs are done is claimed. */
         for (uint16_t i = 0; i < run->instances_count; i++)
             if (step_ready(run, &run->instances[i])) {
-                step_start(draft, &run->instances[i]);
+                forward_start(draft, &run->instances[i]);
                 claimed = true;
             }
     } while (claimed);

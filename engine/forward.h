@@ -24,6 +24,10 @@ struct forward_result {
 /* Applies the rules until nothing more can be done. Precondition: the run goes forward. */
 struct forward_result forward_advance(struct draft *draft);
 
+/* Reads the step's `if` and claims, skips or refuses it. Precondition: it is pending, or was
+ * refused before it was claimed. */
+void forward_start(struct draft *draft, struct instance *instance);
+
 /* The pivot has been applied: failures park, there is no way back. */
 bool forward_pivot_passed(const struct run *run);
 /* The pivot was sent and its outcome is not known yet: neither direction until it is. NULL: no. */

@@ -291,15 +291,21 @@ static void box_requeue(struct runner *runner, struct work *const *works, uint32
 static void work_rejected(struct runner *runner, struct work *work, const struct err *why)
 {
     struct slot *slot = work->slot;
-    if (work->event.kind == EVENT_START || work->event.kind == EVENT_NONE) {
-        struct runner_answer answer = {.err = *why};
-        answer.err.code = ERR_INVALID;
-        answer_send(work, &answer);
+    bool is_start = work->event.kind == EVENT_START;
+    bool by_inbox = !is_start && work->event.verb.inbox_id.ptr;
+    if (is_start || work->event.kind == EVENT_NONE || by_inbox) {
+        answer_error(work, ERR_INVALID, why->text);
         work_free(work);
-        run_free(slot->run);
-        slot->run = NULL;
         slot->busy = false;
-        slot_settle(runner, slot);
+        if (is_start) { /* the image never was */
+            run_free(slot->run);
+            slot->run = NULL;
+        }
+        /* A request that was settled before has had its effect: this copy of it must have none. */
+        if (by_inbox)
+            slot_reload(runner, slot);
+        else
+            slot_settle(runner, slot);
         return;
     }
     if (work->repair == REPAIR_NONE && payload_drop(work)) {

@@ -93,7 +93,7 @@ void loop_close(struct loop *loop)
 
 /* Calls those that were queued when it began: a call that defers itself again does not keep the
  * loop from its descriptors. */
-static void deferred_pass(struct loop *loop)
+static void deferred_run(struct loop *loop)
 {
     struct loop_call *head = &loop->deferred, *mark = &loop->mark;
     loop_defer(loop, mark, NULL, NULL);
@@ -103,15 +103,6 @@ static void deferred_pass(struct loop *loop)
         call->fn(call->arg);
     }
     loop_defer_cancel(loop, mark);
-}
-
-/* Two passes: what a call defers (a request that is queued, then sent) need not look at every
- * descriptor first. */
-static void deferred_run(struct loop *loop)
-{
-    deferred_pass(loop);
-    if (loop->deferred.next != &loop->deferred)
-        deferred_pass(loop);
 }
 
 void loop_turn(struct loop *loop, int64_t wait_us)

@@ -130,6 +130,21 @@ static struct str text_find(const struct json *body, const char *const *names, s
     return STR_NONE;
 }
 
+static bool nests_deeper(const struct json *value, unsigned depth)
+{
+    if (value->kind != JSON_LIST && value->kind != JSON_OBJECT)
+        return false;
+    if (depth == 0)
+        return true;
+    for (uint32_t i = 0; i < value->count; i++) {
+        const struct json *inner =
+            value->kind == JSON_LIST ? value->items[i] : value->members[i].value;
+        if (nests_deeper(inner, depth - 1))
+            return true;
+    }
+    return false;
+}
+
 static void error_fill(const struct reply *reply, struct str code, struct str message,
                        struct arena *arena, struct verdict *out)
 {
@@ -153,6 +168,8 @@ static void error_fill(const struct reply *reply, struct str code, struct str me
             cut--;
         body = json_string(arena, (struct str){reply->body.ptr, cut});
     }
+    if (body && nests_deeper(body, ERROR_BODY_DEPTH_MAX))
+        body = json_string(arena, reply->body);
     json_object_add_z(error, "body", body ? body : &json_null);
     out->error = json_text(error, arena);
 }

@@ -10,6 +10,7 @@
 #include "engine/run.h"
 
 #define ERROR_BODY_BYTES_MAX 4096 /* of a refusal's body, kept in the error for people */
+#define ERROR_BODY_DEPTH_MAX 32   /* an error is parsed again within other values: leaves room */
 
 struct verdict {
     enum outcome outcome;

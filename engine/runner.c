@@ -675,6 +675,15 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
+    /* The claim's acknowledgement may have taken longer than the key is honoured. */
+    if (wall_is_set(command->send_until) && runner->now.us > command->send_until.us) {
+        struct reply reply = {.kind = REPLY_NOT_SENT,
+                              .sent_at = runner->now,
+                              .ended_at = runner->now,
+                              .error = STR("the key's lifetime ended before it could be sent")};
+        runner_reply(runner, flight->id, &reply);
+        return;
+    }
     struct invocation invocation = {
         .id = flight->id,
         .plan = slot->run->plan,
@@ -760,6 +769,31 @@ static void reply_queue(struct runner *runner, struct input *input)
     work_queue(runner, work);
 }
 
+static struct flight *slot_flight(const struct runner *runner, const struct slot *slot)
+{
+    for (size_t i = 0; i < runner->flights.size; i++)
+        for (struct map_node *node = runner->flights.buckets[i]; node; node = node->chain) {
+            struct flight *flight = CONTAINER_OF(node, struct flight, node);
+            if (flight->slot == slot)
+                return flight;
+        }
+    return NULL;
+}
+
+void slot_reload(struct runner *runner, struct slot *slot)
+{
+    while (slot->flights) {
+        struct flight *flight = slot_flight(runner, slot);
+        runner->invoke.drop(runner->invoke.arg, flight->id);
+        flight_free(runner, flight);
+    }
+    run_free(slot->run);
+    slot->run = NULL;
+    slot->loading = true;
+    heap_remove(&runner->due, &slot->due);
+    runner->store.load_run(runner->store.arg, slot->id);
+}
+
 /* The action and its record committed together, or neither did and the image, which is ahead of
  * the database, is loaded again. */
 static void commit_answered(struct runner *runner, struct input *input)
@@ -778,11 +812,8 @@ static void commit_answered(struct runner *runner, struct input *input)
     }
     struct slot *slot = work->slot;
     work_free(work);
-    run_free(slot->run);
-    slot->run = NULL;
     slot->busy = false;
-    slot->loading = true;
-    runner->store.load_run(runner->store.arg, slot->id);
+    slot_reload(runner, slot);
 }
 
 /* --- the turn -------------------------------------------------------------------------------- */
@@ -828,7 +859,8 @@ bool runner_has_work(const struct runner *runner)
 
 struct wall runner_due(const struct runner *runner)
 {
-    struct heap_node *top = heap_top(&runner->due);
+    /* A draining runner lets due times wait: naming one would wake its owner over and over. */
+    struct heap_node *top = runner->draining ? NULL : heap_top(&runner->due);
     return top ? (struct wall){top->key} : WALL_NONE;
 }
 

@@ -116,6 +116,9 @@ struct runner {
 void slot_free(struct runner *runner, struct slot *slot);
 /* After something ended for the slot: goes on with its queue, waits for its due time, or leaves. */
 void slot_settle(struct runner *runner, struct slot *slot);
+/* Drops the image, which is ahead of the database, and loads it again. Attempts in flight are cut
+ * off: what became of them is unknown, as after a take-over. */
+void slot_reload(struct runner *runner, struct slot *slot);
 void work_free(struct work *work);
 void work_queue_first(struct runner *runner, struct work *work);
 void answer_send(struct work *work, const struct runner_answer *answer);

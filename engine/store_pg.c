@@ -73,7 +73,16 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     for (int i = 0; i < 3; i++)
         snprintf(store->application[i], sizeof(store->application[i]), "sagad %s %s", store->daemon,
                  roles[i]);
+    /* What sql/api/apply_v1.sql wants: found by full keys, planned once. */
+    static const struct pgconn_setting plans[] = {
+        {"enable_seqscan", "off"},
+        {"enable_hashjoin", "off"},
+        {"enable_mergejoin", "off"},
+        {"plan_cache_mode", "force_generic_plan"},
+    };
     struct pgconn_options write = {
+        .settings = plans,
+        .settings_count = ARRAY_LEN(plans),
         .uri = store->uri,
         .application = store->application[0],
         .statements = store_write_sql,
@@ -85,12 +94,13 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
         .notice = notice,
     };
     struct pgconn_options watch = write;
+    watch.settings_count = 0;
     watch.application = store->application[1];
     watch.statements = store_watch_sql;
     watch.statements_count = WATCH_STATEMENTS;
     watch.up = watch_up;
     watch.down = watch_down;
-    struct pgconn_options read = write;
+    struct pgconn_options read = watch;
     read.application = store->application[2];
     read.statements_count = 0;
     read.up = NULL;

@@ -80,6 +80,8 @@ struct question {
 struct inbox_row {
     struct map_node node;
     char *id;
+    bool settled;
+    uint64_t settled_at; /* polls asked when it was settled: their answers may still list it */
 };
 
 struct store_pg {
@@ -134,6 +136,7 @@ struct store_pg {
     struct loop_timer *poll_timer;
     int64_t poll_us;
     bool polling;
+    uint64_t polls; /* asked so far */
     struct map inbox;
 
     struct question *questions; /* not answered yet */

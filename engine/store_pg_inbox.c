@@ -43,9 +43,23 @@ void inbox_settled(struct store_pg *store, const struct pgunit *unit)
 {
     for (uint32_t i = 0; i < unit->inbox_count; i++) {
         struct inbox_row *row = row_find(store, str_z(unit->inbox_ids[i]));
-        if (row)
-            row_forget(store, row);
+        if (!row)
+            continue;
+        row->settled = true;
+        row->settled_at = store->polls;
     }
+}
+
+/* A poll that was asked after a row was settled has been answered: it cannot come again. */
+static void settled_forget(struct store_pg *store)
+{
+    for (size_t i = 0; i < store->inbox.size; i++)
+        for (struct map_node *node = store->inbox.buckets[i], *next; node; node = next) {
+            struct inbox_row *row = CONTAINER_OF(node, struct inbox_row, node);
+            next = node->chain;
+            if (row->settled && row->settled_at < store->polls)
+                row_forget(store, row);
+        }
 }
 
 void inbox_forget(struct store_pg *store)
@@ -120,6 +134,7 @@ static void polled(void *arg, const struct pgconn_result *result)
     for (int i = 0; i < PQntuples(result->rows) && store->lease == LEASE_HELD; i++)
         if (store_field(result->rows, i, 2).ptr)
             taken += row_offer(store, result->rows, i);
+    settled_forget(store);
     store->poll_us =
         taken ? POLL_MIN_US : MIN(MAX(store->poll_us, POLL_MIN_US) * 5 / 4, POLL_MAX_US);
     loop_timer_set(store->poll_timer, store->poll_us);
@@ -138,6 +153,7 @@ void inbox_poll(void *arg)
     pgconn_param_int8(&params, wanted ? (int64_t)store->shards : 0);
     pgconn_param_z(&params, limit);
     store->polling = true;
+    store->polls++;
     pgconn_exec(store->watch, WATCH_POLL, &params, 0, polled, store);
 }
 

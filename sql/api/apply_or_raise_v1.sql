@@ -13,6 +13,11 @@ create or replace function saga.apply_or_raise_v1(
 returns timestamptz
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_answer record;

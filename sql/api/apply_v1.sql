@@ -10,19 +10,20 @@
 --   already   one of the last 8 numbers with the same crc: written before (takes the row lock and
 --             so waits for synchronous replication like the write itself)
 --   conflict  such a number with another crc
---   fenced    the lane has another epoch
+--   fenced    the lane has another epoch, or does not carry one of the shards any more
 --   gap       any other number
 -- All but applied write nothing. Raises (and writes nothing) when the data itself is refused:
 -- classes 22, 23 and 54 (23514 with a message of ours: a row that should exist does not, a claim
--- of another turn, an inbox row that is settled); and SAG01 when a shard of the unit is not
--- carried by the lane any more: to the caller that is fenced.
+-- of another turn, an inbox row that is settled); and SAG01 for fenced on an action lane.
 --
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
 -- Locks in this order: lane, shard, run_key, run, effect, attempt, event, inbox. The lists are
 -- unnested behind "offset 0", so that each row is found by its full primary key, also on tables
--- that are empty or were never analysed; the settings below keep the plan so.
+-- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
+-- nested loops over indexes). These settings are not made here, because each would be paid by
+-- every unit.
 create or replace function saga.apply_v1(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
     p_starts saga.start_v1[], p_runs saga.run_v1[], p_claims saga.effect_v1[],
@@ -31,11 +32,6 @@ create or replace function saga.apply_v1(
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_lane_no integer;
@@ -50,12 +46,14 @@ begin
        set seq = p_seq, beat = l.beat + 1, crcs[p_seq % 8 + 1] = p_crc,
            last_time = greatest(l.last_time, clock_timestamp())
      where l.lane = p_lane and l.epoch = p_epoch and l.seq = p_seq - 1
+       and (p_shards & ~l.shards = 0 or l.kind = 'action')
     returning l.lane_no, l.daemon, l.kind into v_lane_no, v_daemon, v_kind;
     if not found then
         select * into v_row from saga.lane l where l.lane = p_lane for update;
         db_now := clock_timestamp();
         verdict := case
             when v_row.lane is null or v_row.epoch <> p_epoch then 'fenced'
+            when p_seq = v_row.seq + 1 then 'fenced' -- one of the shards is not carried any more
             when p_seq < 1 or p_seq > v_row.seq or p_seq <= v_row.seq - 8 then 'gap'
             when v_row.crcs[p_seq % 8 + 1] <> p_crc then 'conflict'
             else 'already' end;
@@ -69,22 +67,15 @@ begin
         return;
     end if;
 
-    -- 2. The shards must still be carried: by this lane, or by the daemon whose action lane it is.
-    if v_kind = 'write' then
+    -- 2. An action lane carries nothing itself: its daemon's write lane must, until the commit.
+    if v_kind = 'action' then
         perform from saga.shard s
-          where p_shards >> s.shard & 1 = 1 and s.lane_no is distinct from v_lane_no;
-    else
-        perform from saga.shard s
-           where p_shards >> s.shard & 1 = 1
-           order by s.shard for share;
-        perform from saga.shard s
-           where p_shards >> s.shard & 1 = 1
-             and not exists (select from saga.lane l
-                              where l.lane_no = s.lane_no and l.daemon = v_daemon);
-    end if;
-    if found then
-        raise exception 'lane "%" does not carry every shard of the unit', p_lane
-              using errcode = 'SAG01';
+          where p_shards >> s.shard & 1 = 1 order by s.shard for share;
+        if exists (select from saga.shard s
+                     left join saga.lane l on l.lane_no = s.lane_no
+                    where p_shards >> s.shard & 1 = 1 and l.daemon is distinct from v_daemon) then
+            raise exception 'fenced' using errcode = 'SAG01';
+        end if;
     end if;
 
     -- 3. Starts; those that are taken drop out with everything that belongs to them.
@@ -123,11 +114,6 @@ begin
                s.park_reason::saga.park_reason, s.paused, s.actor, s.input, s.error, s.output,
                s.residue
           from unnest(p_starts) s;
-        update saga.run_key k
-           set outcome = s.state::saga.run_state, closed_at = s.ended_at
-          from (select shard, run_id, state, ended_at
-                  from unnest(p_starts) where ended_at is not null offset 0) s
-         where k.shard = s.shard and k.run_id = s.run_id;
     end if;
 
     -- 4. The run's own columns; before the claims, which are checked against the turn.
@@ -144,12 +130,6 @@ begin
             raise exception 'wrote % of % rows (run)', v_done, cardinality(p_runs)
                   using errcode = 'check_violation';
         end if;
-        update saga.run_key k
-           set outcome = case when u.ended_at is not null then u.state::saga.run_state end,
-               closed_at = u.ended_at
-          from (select shard, run_id, state, ended_at from unnest(p_runs) offset 0) u
-         where k.shard = u.shard and k.run_id = u.run_id
-           and k.closed_at is distinct from u.ended_at;
     end if;
 
     -- 5. Claims: only in the turn for which they were decided.

@@ -55,6 +55,7 @@ create table saga.lane (
     seq       bigint not null default 0,
     crcs      bigint[] not null default '{0,0,0,0,0,0,0,0}',
     beat      bigint not null default 0,
+    shards    bigint not null default 0,
     ttl       interval not null,
     nonce     text not null,
     last_time timestamptz not null default pg_catalog.clock_timestamp(),
@@ -66,6 +67,9 @@ comment on column saga.lane.epoch is 'fencing number: raised by every acquisitio
 comment on column saga.lane.seq is 'number of the last unit that was applied';
 comment on column saga.lane.crcs is 'receipts of the last 8 units, at seq % 8 + 1';
 comment on column saga.lane.beat is 'raised by every unit and renewal; unchanged for ttl = dead';
+comment on column saga.lane.shards is
+    'bit per shard that it carries: what saga.shard says, kept by a trigger there, so that a unit '
+    'is checked by the statement that books it';
 comment on column saga.lane.clean is 'released in a drain: nothing was in flight';
 create index lane_daemon on saga.lane (daemon);
 
@@ -75,6 +79,22 @@ create table saga.shard (
 ) with (fillfactor = 50);
 comment on table saga.shard is 'Which lane carries a shard; null: free for anyone.';
 insert into saga.shard (shard) select pg_catalog.generate_series(0, 63);
+
+create function saga.shard_moved()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, saga, pg_temp
+as $$
+begin
+    update saga.lane l
+       set shards = l.shards # (1::bigint << new.shard)
+     where l.lane_no in (old.lane_no, new.lane_no);
+    return null;
+end
+$$;
+create trigger shard_moved after update of lane_no on saga.shard
+    for each row when (old.lane_no is distinct from new.lane_no)
+    execute function saga.shard_moved();
 
 -- --- definitions ---
 
@@ -115,10 +135,11 @@ create table saga.run_key (
     outcome       saga.run_state,
     closed_at     timestamptz,
     primary key (shard, run_id)
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05,
-        autovacuum_analyze_scale_factor = 0.05);
+) with (autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05);
 comment on table saga.run_key is
     'The only authority on run ids. Outlives the run''s data: later it is the tombstone.';
+comment on column saga.run_key.outcome is
+    'how the run ended: written when its data is removed, null as long as saga.run tells it';
 comment on column saga.run_key.seq is
     'with lane_no: the unit that inserted it, so that a unit that is sent again is answered alike';
 

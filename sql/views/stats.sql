@@ -1,10 +1,10 @@
 create or replace view saga.stats as
 select k.workflow, pg_catalog.count(*) as runs,
-       pg_catalog.count(*) filter (where k.outcome is null) as open,
+       pg_catalog.count(*) filter (where r.run_id is not null and r.ended_at is null) as open,
        pg_catalog.count(*) filter (where r.state = 'parked') as parked,
-       pg_catalog.count(*) filter (where k.outcome = 'completed') as completed,
-       pg_catalog.count(*) filter (where k.outcome = 'compensated') as compensated,
-       pg_catalog.count(*) filter (where k.outcome = 'abandoned') as abandoned,
+       pg_catalog.count(*) filter (where coalesce(k.outcome, r.state) = 'completed') as completed,
+       pg_catalog.count(*) filter (where coalesce(k.outcome, r.state) = 'compensated') as compensated,
+       pg_catalog.count(*) filter (where coalesce(k.outcome, r.state) = 'abandoned') as abandoned,
        pg_catalog.percentile_cont(0.5) within group (order by r.ended_at - r.created_at)
            as duration_p50,
        pg_catalog.percentile_cont(0.99) within group (order by r.ended_at - r.created_at)

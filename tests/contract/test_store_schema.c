@@ -370,6 +370,8 @@ static void units_go_by_full_keys(void **state)
     pg_test_sql(conn,
                 "set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements "
                 "= on; set client_min_messages = log");
+    pg_test_sql(conn, "set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = "
+                      "off; set plan_cache_mode = force_generic_plan"); /* as the store does */
     PQsetNoticeProcessor(conn, collect, NULL);
     pg_test_sql(conn, "begin");
     pg_test_sql(

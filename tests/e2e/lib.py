@@ -893,10 +893,10 @@ class Env:
                 "where e.attempts is null or a.number > e.attempts"):
             wrong.append("an attempt that its effect does not count: %s" % row)
         for row in self.rows(
-                "select run_id, k.outcome, r.state from saga.run r join saga.run_key k "
-                "using (shard, run_id) where (k.outcome is not null) <> (r.ended_at is not null) "
-                "or k.outcome <> r.state"):
-            wrong.append("run and run_key do not agree: %s" % row)
+                "select run_id, k.outcome, r.run_id is null as gone from saga.run_key k "
+                "left join saga.run r using (shard, run_id) "
+                "where (k.outcome is null) <> (r.run_id is not null)"):
+            wrong.append("a tombstone beside its run, or none without one: %s" % row)
         for row in self.rows("select run_id, count(*) as n from saga.timeline where run_id in "
                              "(select run_id from saga.run where ended_at is not null) "
                              "group by run_id having max(at) <> max(at) filter "

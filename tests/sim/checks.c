@@ -50,7 +50,7 @@ static void once_check(struct world *world, const struct row_run *row,
     const struct plan_action *action = step_action(step, effect->ref.direction);
     const struct ledger_entry *entry = ledger_of(world, row, &effect->ref);
     bool repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT;
-    bool keyed = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us;
+    bool keyed = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us > MINUTE_US;
     if (entry->effects > 1 && (keyed || !repeatable))
         world_fail(world, "%s has %u effects", entry->key, entry->effects);
     if (effect->state.by_hand || action->kind == ACTION_SLEEP)
@@ -98,6 +98,17 @@ static void order_check(struct world *world, const struct row_run *row, uint16_t
                        row->plan->steps[step->needs[i]].id, step->id);
 }
 
+/* After the pivot there is no way back, whatever anybody typed. */
+static void pivot_check(struct world *world, const struct row_run *row, uint16_t index)
+{
+    const struct plan_step *step = &row->plan->steps[index];
+    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
+    uint64_t order;
+    if (step->pivot && row->now.direction == DIRECTION_COMPENSATE &&
+        effects_of(world, row, index, DIRECTION_EXECUTE, &order) && !forward->state.by_hand)
+        world_fail(world, "run %s has turned back after its pivot %s", row->id.ptr, step->id);
+}
+
 static void completed_check(struct world *world, const struct row_run *row, uint16_t index)
 {
     const struct plan_step *step = &row->plan->steps[index];
@@ -125,6 +136,7 @@ static void row_check(struct world *world, const struct row_run *row)
         else
             undone_check(world, row, step);
         order_check(world, row, step);
+        pivot_check(world, row, step);
     }
 }
 

@@ -28,9 +28,10 @@ static void needs_write(struct rand *rand, unsigned step, struct buf *out)
     buf_add_z(out, "]\n");
 }
 
-static void http_step_write(struct rand *rand, unsigned step, bool last, struct buf *out)
+static void http_step_write(struct rand *rand, unsigned step, bool last, bool pivot,
+                            struct buf *out)
 {
-    static const char *const services[] = {"keyed", "keyed", "keyless"};
+    static const char *const services[] = {"keyed", "keyed", "brief", "keyless"};
     const char *service = pick(rand, services, ARRAY_LEN(services));
     bool irreversible = last && rand_chance(rand, 30);
     if (irreversible) {
@@ -40,6 +41,8 @@ static void http_step_write(struct rand *rand, unsigned step, bool last, struct 
     } else if (rand_chance(rand, 15)) {
         buf_add_z(out, "    effect: idempotent\n");
     }
+    if (!irreversible && pivot)
+        buf_add_z(out, "    pivot: true\n");
     buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n", service, step);
     if (irreversible)
         return;
@@ -75,12 +78,14 @@ static void step_write(struct rand *rand, unsigned step, bool last, struct buf *
                    "params: [\"${{ input.n }}\"]}\n");
         return;
     }
-    http_step_write(rand, step, last, out);
+    bool pivot = rand_chance(rand, 10);
+    http_step_write(rand, step, last, pivot, out);
     if (rand_chance(rand, 50))
         buf_printf(out, "    retry: {attempts: %u, delay: 500ms}\n",
                    1 + (unsigned)rand_below(rand, 4));
-    if (!last && rand_chance(rand, 12))
-        buf_printf(out, "    on_failure: %s\n", pick(rand, on_failure, ARRAY_LEN(on_failure)));
+    if (!last && rand_chance(rand, 12)) /* a pivot cannot continue */
+        buf_printf(out, "    on_failure: %s\n",
+                   pivot ? "park" : pick(rand, on_failure, ARRAY_LEN(on_failure)));
 }
 
 struct plan *workflow_make(struct rand *rand, unsigned number)
@@ -96,6 +101,8 @@ struct plan *workflow_make(struct rand *rand, unsigned number)
                      "services:\n"
                      "  keyed: {url: \"http://127.0.0.1:1\", timeout: 2s, "
                      "idempotency: {header: Idempotency-Key, ttl: 1h}}\n"
+                     "  brief: {url: \"http://127.0.0.1:3\", timeout: 2s, "
+                     "idempotency: {header: Idempotency-Key, ttl: 5s}}\n"
                      "  keyless: {url: \"http://127.0.0.1:2\", timeout: 2s, idempotency: none}\n"
                      "steps:\n");
     for (unsigned i = 0; i < steps; i++)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #define EPOCH_US (INT64_C(1790000000) * SECOND_US) /* some day: simulated time starts here */
+/* The service "brief" forgets a key 5 s after the engine has claimed it, and a little. */
+#define BRIEF_TTL_US (6 * SECOND_US)
 #define LEASE_US (5 * SECOND_US)
 #define SAFETY_US (40 * SECOND_US)
 #define END_US (INT64_C(20000) * SECOND_US)
@@ -116,8 +118,10 @@ struct ledger_entry *world_ledger(struct world *world, struct str key)
 
 static void ledger_effect(struct world *world, struct ledger_entry *entry)
 {
-    if (!entry->effects++)
+    if (!entry->effects++) {
         entry->first_order = ++world->order;
+        entry->first_at = world->now;
+    }
 }
 
 /* --- a daemon's loop -------------------------------------------------------------------------- */
@@ -556,7 +560,9 @@ static void reply_later(struct world_event *event, struct delivery *delivery, in
 static void participant_work(struct world *world, struct delivery *delivery)
 {
     struct ledger_entry *entry = world_ledger(world, delivery->key);
-    bool honours_key = str_eq_z(delivery->service, "keyed");
+    bool honours_key = str_eq_z(delivery->service, "keyed") ||
+                       (str_eq_z(delivery->service, "brief") && entry->effects &&
+                        world->now <= entry->first_at + BRIEF_TTL_US);
     entry->requests++;
     if (!entry->decided) {
         entry->decided = true;
@@ -801,7 +807,7 @@ static void daemon_boot(struct daemon *daemon)
     struct port_watch watch = {.arg = daemon, .changed = sim_changed};
     daemon->incarnation++;
     daemon->runner = runner_new(&config, &store, &invoke, &watch);
-    daemon->owned = daemon->frozen = false;
+    daemon->owned = daemon->frozen = daemon->draining = false;
     daemon->turn_at = 0;
     map_free(&daemon->invocations);
     schedule(daemon->world, between_ms(daemon->world, 1, 20), daemon->index, NULL, daemon_acquire);
@@ -854,6 +860,29 @@ static void daemon_crash(struct daemon *daemon)
     daemon->messages_tail = &daemon->messages;
     daemon->frozen_at = world->now;
     schedule(world, between_ms(world, 100, 9000), daemon->index, NULL, daemon_boots);
+}
+
+/* A drained daemon leaves once nothing is in flight, or when its time is over. */
+static void daemon_leaves(struct world_event *event)
+{
+    struct world *world = event->world;
+    struct daemon *daemon = event_daemon(event);
+    if (!event_reaches(event))
+        return;
+    if (!runner_is_idle(daemon->runner) && !rand_chance(&world->rand, 10)) {
+        schedule(world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
+        return;
+    }
+    daemon_crash(daemon);
+}
+
+static void daemon_drain(struct daemon *daemon)
+{
+    world_trace(daemon->world, "daemon %d drains", daemon->index);
+    daemon->draining = true;
+    runner_drain(daemon->runner);
+    daemon_poke(daemon, 0);
+    schedule(daemon->world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
 }
 
 static void connection_cut(struct daemon *daemon);
@@ -934,6 +963,8 @@ static void mishap(struct world_event *event)
         daemon_crash(daemon);
     else if (fault(world, world->faults.freeze, 12))
         daemon_freeze(daemon);
+    else if (daemon->owned && !daemon->draining && fault(world, world->faults.drain, 15))
+        daemon_drain(daemon);
     else if (daemon->owned && daemon->connected && !loads_pending(daemon) &&
              fault(world, world->faults.store_cut, 35))
         connection_cut(daemon);
@@ -1060,6 +1091,32 @@ static void cancel_some(struct world_event *event)
         verb_send(event->world, &verb);
 }
 
+/* Somebody types verbs at any moment, sensible or not. */
+static void verb_some(struct world_event *event)
+{
+    static const enum run_event_kind kinds[] = {EVENT_PAUSE,  EVENT_RESUME,     EVENT_PAUSE,
+                                                EVENT_RESUME, EVENT_RETRY,      EVENT_SKIP,
+                                                EVENT_CANCEL, EVENT_COMPENSATE, EVENT_ABANDON};
+    struct world *world = event->world;
+    struct client_run *run = event->data;
+    struct runner_verb verb = {.run_id = str_z(run->id),
+                               .kind = kinds[rand_below(&world->rand, ARRAY_LEN(kinds))],
+                               .reason = STR("felt like it"),
+                               .actor = STR("sim")};
+    if (world->healed)
+        return;
+    schedule(world, between_ms(world, 100, 12000), -1, run, verb_some);
+    if (verb.kind == EVENT_ABANDON && !rand_chance(&world->rand, 10))
+        return;
+    if (verb.kind == EVENT_SKIP) {
+        uint64_t step = rand_below(&world->rand, run->plan->steps_count);
+        verb.step = arena_printf(&world->arena, "%s%s", run->plan->steps[step].id,
+                                 rand_chance(&world->rand, 30) ? ":compensate" : "");
+    }
+    if (run->acknowledged)
+        verb_send(world, &verb);
+}
+
 /* What a careful person does: look at the participant's ledger and say what is true. */
 static void operator_help(struct world *world, struct row_run *row)
 {
@@ -1089,12 +1146,17 @@ static void operators_look(struct world_event *event)
 {
     struct world *world = event->world;
     schedule(world, 10 * SECOND_US, -1, NULL, operators_look);
-    if (!world->healed || !world->faults.operators)
+    if (!world->healed)
         return;
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             struct row_run *row = CONTAINER_OF(node, struct row_run, node);
-            if (row->now.state == RUN_PARKED)
+            if (row->now.paused && !run_state_is_terminal(row->now.state))
+                verb_send(world, &(struct runner_verb){.run_id = row->id,
+                                                       .kind = EVENT_RESUME,
+                                                       .reason = STR("all is well"),
+                                                       .actor = STR("sim")});
+            else if (row->now.state == RUN_PARKED && world->faults.operators)
                 operator_help(world, row);
         }
 }
@@ -1143,6 +1205,8 @@ static void clients_make(struct world *world)
             schedule(world, between_ms(world, 100, 20000), -1, run, submit_other);
         if (world->faults.cancel && rand_chance(&world->rand, 30))
             schedule(world, between_ms(world, 100, 20000), -1, run, cancel_some);
+        if (world->faults.verbs && rand_chance(&world->rand, 60))
+            schedule(world, between_ms(world, 100, 20000), -1, run, verb_some);
     }
 }
 

@@ -36,6 +36,8 @@ struct world_faults {
     bool cancel;      /* operators cancel */
     bool release;     /* shards move between living daemons */
     bool resubmit;    /* clients submit again, with the same and with another input */
+    bool verbs;       /* operators pause, resume, cancel, retry and skip at any moment */
+    bool drain;       /* a daemon drains, leaves when nothing is in flight, and comes back */
     bool operators;   /* parked runs are retried, settled or abandoned during the heal phase */
 };
 
@@ -44,6 +46,7 @@ struct ledger_entry {
     struct map_node node;
     char *key;
     uint32_t requests, effects; /* effects may exceed 1 only where the key is not honoured */
+    int64_t first_at;           /* of the first effect */
     uint64_t first_order;       /* when the first effect happened, in order over the world */
     bool refuses;               /* this key is refused for good */
     bool decided;
@@ -102,7 +105,7 @@ struct daemon {
     int index;
     struct runner *runner; /* NULL: dead */
     uint64_t incarnation, connection;
-    bool frozen, connected, owned;
+    bool frozen, connected, owned, draining;
     struct message *messages, **messages_tail; /* in order, not answered */
     struct map invocations;
     int64_t turn_at; /* a turn is scheduled for then; 0: none */
