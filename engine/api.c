@@ -20,6 +20,13 @@ struct api *api_new(const struct api_options *options)
     return api;
 }
 
+bool api_end(struct api *api)
+{
+    bool some = api->waiters != NULL;
+    waiters_end(api);
+    return some;
+}
+
 void api_free(struct api *api)
 {
     if (!api)
