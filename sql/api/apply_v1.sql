@@ -80,12 +80,15 @@ begin
 
     -- 3. Starts; those that are taken drop out with everything that belongs to them.
     if p_starts is not null then
+        -- Nobody else writes keys of this shard, so looking first is safe, and cheaper than "on
+        -- conflict", which writes a record more per row.
         insert into saga.run_key (shard, run_id, input_hash, workflow_hash, workflow, tenant,
                                   lane_no, seq)
         select s.shard, s.run_id, s.input_hash, s.workflow_hash, s.workflow, s.tenant,
                v_lane_no, p_seq
           from unnest(p_starts) s
-            on conflict do nothing;
+         where not exists (select from saga.run_key k
+                            where k.shard = s.shard and k.run_id = s.run_id offset 0);
         get diagnostics v_done = row_count;
         if v_done <> cardinality(p_starts) then
             select array_agg((k.run_id, k.input_hash, k.workflow, k.tenant)::saga.taken_v1),
