@@ -20,6 +20,13 @@ struct api *api_new(const struct api_options *options)
     return api;
 }
 
+bool api_end(struct api *api)
+{
+    bool some = api->waiters != NULL;
+    waiters_end(api);
+    return some;
+}
+
 void api_free(struct api *api)
 {
     if (!api)
@@ -540,6 +547,57 @@ static bool members_known(struct control_request *request, const struct json *bo
     return true;
 }
 
+static void workflow_unknown(struct api *api, struct control_request *request, struct str name)
+{
+    const char *nearest = name.ptr ? plans_nearest(api->o.plans, name) : NULL;
+    control_problem(request, 404, "workflow_not_found", NULL, "there is no workflow \"%.*s\"%s%s%s",
+                    (int)MIN(name.len, (size_t)80), name.ptr ? name.ptr : "",
+                    nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                    nearest ? "\"?" : "");
+}
+
+static void run_submit(struct api *api, struct control_request *request);
+
+struct workflow_look {
+    struct api *api;
+    struct control_request *request;
+    struct str name;
+};
+
+static void workflow_looked(void *arg, const struct store_answer *answer)
+{
+    struct workflow_look *look = arg;
+    struct api *api = look->api;
+    struct diags diags;
+    if (answer->err.code) {
+        problem_err(look->request, &answer->err);
+        return;
+    }
+    if (answer->text.ptr) {
+        diags_init(&diags, look->name.ptr, answer->text);
+        struct plan *plan = dsl_compile(answer->text, api->o.dsl, &diags);
+        if (plan)
+            plans_put(api->o.plans, plan, true);
+        plan_unref(plan);
+        diags_free(&diags);
+    }
+    if (plans_current(api->o.plans, look->name))
+        run_submit(api, look->request);
+    else
+        workflow_unknown(api, look->request, look->name);
+}
+
+/* It may have been applied at another daemon a moment ago. */
+static void workflow_look(struct api *api, struct control_request *request, struct str name)
+{
+    struct workflow_look *look = arena_new(control_arena(request), struct workflow_look);
+    *look = (struct workflow_look){api, request, arena_str(control_arena(request), name)};
+    const char *params[] = {look->name.ptr};
+    store_pg_query(api->o.store,
+                   "select source from saga.workflow_sources_v1(null) where name = $1", params, 1,
+                   workflow_looked, look);
+}
+
 static void run_submit(struct api *api, struct control_request *request)
 {
     static const char *const known[] = {"workflow", "input", "run_id", "tenant"};
@@ -558,11 +616,10 @@ static void run_submit(struct api *api, struct control_request *request)
     struct str name = json_get_text(body, "workflow");
     const struct plan *plan = name.ptr ? plans_current(api->o.plans, name) : NULL;
     if (!plan) {
-        const char *nearest = name.ptr ? plans_nearest(api->o.plans, name) : NULL;
-        control_problem(request, 404, "workflow_not_found", NULL,
-                        "there is no workflow \"%.*s\"%s%s%s", (int)MIN(name.len, (size_t)80),
-                        name.ptr ? name.ptr : "", nearest ? "; did you mean \"" : "",
-                        nearest ? nearest : "", nearest ? "\"?" : "");
+        if (name.ptr)
+            workflow_look(api, request, name);
+        else
+            workflow_unknown(api, request, name);
         return;
     }
     struct submission *submission = arena_new(arena, struct submission);

@@ -31,6 +31,10 @@ struct api_options { /* everything is borrowed for the api's life */
 struct api *api_new(const struct api_options *options);
 void api_free(struct api *api); /* NULL is allowed; requests that wait are answered 503 */
 
+/* Answers what waits (503), for the end of a drain. True if there was something: the answers need a
+ * moment of the loop. */
+bool api_end(struct api *api);
+
 /* For control_open. */
 void api_handle(void *arg, struct control_request *request);
 /* A run's facts became durable: wakes who waits for it. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define DRAIN_LOOK_US (20 * MS_US)
+#define FAREWELL_US (100 * MS_US) /* for the last answers to leave */
 /* Shares are evened out one look at a time, so that two daemons do not throw shards at each other.
  */
 #define SHARE_SLACK 1
@@ -453,13 +454,20 @@ static void on_released(void *arg)
 {
     struct daemon *daemon = arg;
     daemon->released = true;
-    daemon->o.drained(daemon->o.arg);
+    if (api_end(daemon->api))
+        loop_timer_set(daemon->drain_timer, FAREWELL_US);
+    else
+        daemon->o.drained(daemon->o.arg);
 }
 
 static void drain_look(void *arg)
 {
     struct daemon *daemon = arg;
     bool late = loop_mono().us >= daemon->drain_until.us;
+    if (daemon->released) {
+        daemon->o.drained(daemon->o.arg);
+        return;
+    }
     if (daemon->releasing)
         return;
     bool busy = invoke_busy(daemon->invoke) || invoke_sql_busy(daemon->sql);

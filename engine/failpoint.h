@@ -25,6 +25,12 @@
     X("http_send", "the connection stands, the request has not left")               \
     X("invoke_reply", "an answer came, the runner does not know")                   \
     X("invoke_replied", "the runner has the answer, nothing of it is durable")      \
+    X("sql_begin", "an SQL action is to begin, nothing has left")                   \
+    X("sql_sent", "BEGIN and the statement were handed to the kernel")              \
+    X("sql_open", "the statement is done and open, the runner does not know")       \
+    X("sql_commit", "action and record are to be committed, nothing has left")      \
+    X("sql_commit_sent", "record and COMMIT were handed to the kernel")             \
+    X("sql_committed", "action and record are committed, the runner does not know") \
     X("turn_begin", "before the decisions of a turn")                               \
     X("turn_end", "after the decisions and sends of a turn")                        \
     X("submit_answer", "a submit is durable, the caller does not know")             \

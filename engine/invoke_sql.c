@@ -1,6 +1,7 @@
 #include "engine/invoke_sql.h"
 
 #include "engine/base/buf.h"
+#include "engine/failpoint.h"
 #include "engine/store_pg_codec.h"
 
 #include <stdio.h>
@@ -329,6 +330,7 @@ static void statement_done(void *arg, const struct pgconn_result *result)
     rows_write(result->rows, &slot->body);
     if (slot->pool->is_engine) {
         slot->state = SLOT_OPEN;
+        FAILPOINT("sql_open");
         reply_success(slot, REPLY_SQL_OPEN);
         return;
     }
@@ -342,12 +344,14 @@ static void slot_begin(struct slot *slot, struct job *job)
     slot->job = job;
     slot->state = SLOT_RUNNING;
     job->sent_at = loop_wall(slot->pool->sql->o.loop);
+    FAILPOINT("sql_begin");
     /* One Sync for the three: if BEGIN failed, the statement would not run outside. */
     pgconn_query(slot->conn, "begin", NULL, PGCONN_MORE, NULL, NULL);
     pgconn_query(slot->conn, job->settings.data, NULL, PGCONN_MORE, NULL, NULL);
     for (unsigned i = 0; i < job->args_count; i++)
         pgconn_param_z(&params, job->args[i]);
     pgconn_query(slot->conn, job->statement, &params, PGCONN_TEXT, statement_done, slot);
+    FAILPOINT("sql_sent");
     loop_timer_set(slot->timer, job->timeout_us + GRACE_US);
 }
 
@@ -435,6 +439,7 @@ static void commit_came(void *arg, const struct pgconn_result *result)
     if (!refused && result->err.code)
         slot->answer.err = result->err;
     if (!slot->answer.err.code && !strcmp(PQcmdStatus((PGresult *)result->rows), "COMMIT")) {
+        FAILPOINT("sql_committed");
         slot->seq++;
         commit_done(slot, UNIT_APPLIED);
         slot_idle(slot);
@@ -494,8 +499,10 @@ static void commit_action(void *arg, uint64_t id, void *encoded)
     slot->unit = encoded;
     slot->state = SLOT_COMMITTING;
     slot->in_doubt = false;
+    FAILPOINT("sql_commit");
     apply_send(slot, &lane, slot->unit, slot->unit->crc, PGCONN_MORE, commit_recorded);
     pgconn_query(slot->conn, "commit", NULL, 0, commit_came, slot);
+    FAILPOINT("sql_commit_sent");
 }
 
 /* --- a lost COMMIT --- */

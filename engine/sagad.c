@@ -75,7 +75,7 @@ struct process {
     struct pgdev *pgdev;
     char *socket, *lock_file, *name, *ephemeral_dir;
     char *state_dir; /* DIR/.saga */
-    struct loop_signal *terminate, *interrupt;
+    struct loop_signal *terminate, *interrupt, *hangup;
     struct loop_timer *files_timer;
     struct watched *files;
     unsigned files_count, files_pending, signals;
@@ -425,6 +425,16 @@ static void on_signal(void *arg, int number)
     daemon_drain(process->daemon);
 }
 
+/* A terminal that closes takes its --dev along; a daemon in production has none. */
+static void on_hangup(void *arg, int number)
+{
+    struct process *process = arg;
+    if (process->options.dev)
+        on_signal(arg, number);
+    else
+        log_info("%s: the config is read at the start only; goes on", strsignal(number));
+}
+
 /* DIR/.saga belongs to whoever owns DIR, so that the person can remove it. */
 static int state_dir_make(struct process *process, struct err *err)
 {
@@ -569,6 +579,7 @@ static int daemon_main(struct process *process)
     }
     process->terminate = loop_signal_new(process->loop, SIGTERM, on_signal, process);
     process->interrupt = loop_signal_new(process->loop, SIGINT, on_signal, process);
+    process->hangup = loop_signal_new(process->loop, SIGHUP, on_hangup, process);
     loop_run(process->loop);
     return process->exit_code;
 }
@@ -579,6 +590,7 @@ static void process_free(struct process *process, int code)
     loop_timer_free(process->files_timer);
     loop_signal_free(process->terminate);
     loop_signal_free(process->interrupt);
+    loop_signal_free(process->hangup);
     daemon_close(process->daemon);
     loop_close(process->loop);
     if (process->pgdev && code == EXIT_OK && pgdev_stop(process->pgdev, &err) != 0)

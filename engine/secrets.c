@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define NAME_BYTES_MAX 63
+#define NESTED_LEVELS 4   /* of JSON texts in JSON strings */
 #define BASE64_CORE_MIN 6 /* shorter pieces stand in any text by chance */
 
 struct secret {
@@ -292,28 +293,40 @@ static size_t utf8_put(int64_t code, char *to)
     return 4;
 }
 
-/* Decodes what stands at text[at] after a backslash: how many bytes it took (0: no escape), and
- * in `to` the bytes it means. */
-static size_t escape_read(struct str text, size_t at, char to[4], size_t *len)
+static size_t backslashes(struct str text, size_t at)
 {
-    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    char c = at < text.len ? text.ptr[at] : 0;
+    size_t count = 0;
+    while (at + count < text.len && text.ptr[at + count] == '\\')
+        count++;
+    return count;
+}
+
+/* Decodes the JSON escape at text[at], as it is written in a text that stands in `level` - 1
+ * further JSON strings: there each backslash is doubled as often, and so is each quote escaped.
+ * Returns how many bytes it took (0: no escape), and in `to` the bytes it means. */
+static size_t escape_read(struct str text, size_t at, unsigned level, char to[4], size_t *len)
+{
+    static const char names[] = "/bfnrt", values[] = "/\b\f\n\r\t";
+    size_t half = (size_t)1 << (level - 1), run = backslashes(text, at);
+    char c = at + run < text.len ? text.ptr[at + run] : 0;
     const char *simple = c ? strchr(names, c) : NULL;
-    if (simple) {
-        to[0] = values[simple - names];
-        *len = 1;
-        return 1;
-    }
-    int64_t code = c == 'u' ? hex_read(text, at + 1, 4) : -1;
+    *len = 1;
+    if (run >= 2 * half)
+        return to[0] = '\\', 2 * half;
+    if (run == 2 * half - 1 && c == '"')
+        return to[0] = '"', run + 1;
+    if (run == half && simple)
+        return to[0] = values[simple - names], run + 1;
+    int64_t code = run == half && c == 'u' ? hex_read(text, at + run + 1, 4) : -1;
     if (code < 0)
         return 0;
-    size_t took = 5;
-    if (code >= 0xD800 && code < 0xDC00 && at + 6 < text.len && text.ptr[at + 5] == '\\' &&
-        text.ptr[at + 6] == 'u') {
-        int64_t low = hex_read(text, at + 7, 4);
+    size_t took = run + 5;
+    if (code >= 0xD800 && code < 0xDC00 && backslashes(text, at + took) == half &&
+        at + took + half < text.len && text.ptr[at + took + half] == 'u') {
+        int64_t low = hex_read(text, at + took + half + 1, 4);
         if (low >= 0xDC00 && low < 0xE000) {
             code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-            took = 11;
+            took += half + 5;
         }
     }
     *len = utf8_put(code, to);
@@ -322,7 +335,7 @@ static size_t escape_read(struct str text, size_t at, char to[4], size_t *len)
 
 /* Length of what stands at text[at] and means `value`, or 0. Each byte may be written plainly or
  * in any of the encodings, whatever the next one uses. */
-static size_t plain_match(struct str text, size_t at, struct str value)
+static size_t plain_match(struct str text, size_t at, struct str value, unsigned level)
 {
     size_t from = at, done = 0;
     while (done < value.len) {
@@ -338,9 +351,9 @@ static size_t plain_match(struct str text, size_t at, struct str value)
             continue;
         }
         if (c == '\\')
-            took = escape_read(text, at + 1, bytes, &len);
+            took = escape_read(text, at, level, bytes, &len);
         if (took && len <= value.len - done && memcmp(bytes, value.ptr + done, len) == 0) {
-            at += 1 + took;
+            at += took;
             done += len;
             continue;
         }
@@ -354,7 +367,7 @@ static size_t plain_match(struct str text, size_t at, struct str value)
 
 /* Length of what stands at text[at] and spells the Base64 `core`, in either alphabet, its `+` and
  * `/` plainly or encoded; or 0. */
-static size_t base64_match(struct str text, size_t at, struct str core)
+static size_t base64_match(struct str text, size_t at, struct str core, unsigned level)
 {
     size_t from = at;
     if (core.len < BASE64_CORE_MIN)
@@ -366,20 +379,23 @@ static size_t base64_match(struct str text, size_t at, struct str core)
             return 0;
         int64_t hex = text.ptr[at] == '%' ? hex_read(text, at + 1, 2) : -1;
         if (text.ptr[at] == '\\')
-            took = escape_read(text, at + 1, bytes, &len);
+            took = escape_read(text, at, level, bytes, &len);
         char c = hex >= 0 ? (char)hex : took && len == 1 ? bytes[0] : text.ptr[at];
         if (base64_plain(c) != core.ptr[i])
             return 0;
-        at += hex >= 0 ? 3 : 1 + took;
+        at += hex >= 0 ? 3 : took ? took : 1;
     }
     return at - from;
 }
 
-static size_t secret_match(const struct secret *secret, struct str text, size_t at)
+static size_t secret_match(const struct secret *secret, struct str text, size_t at, unsigned levels)
 {
-    size_t len = plain_match(text, at, secret->value);
-    for (size_t i = 0; !len && i < ARRAY_LEN(secret->base64); i++)
-        len = base64_match(text, at, secret->base64[i]);
+    size_t len = 0;
+    for (unsigned level = 1; level <= levels && !len; level++) {
+        len = plain_match(text, at, secret->value, level);
+        for (size_t i = 0; !len && i < ARRAY_LEN(secret->base64); i++)
+            len = base64_match(text, at, secret->base64[i], level);
+    }
     return len;
 }
 
@@ -406,12 +422,14 @@ struct str secrets_mask(const struct secrets *secrets, struct str text, struct a
     size_t kept = 0;
     if (!secrets || !secrets->list || !text.ptr)
         return text;
+    /* An error often quotes a whole JSON text. */
+    unsigned levels = memmem(text.ptr, text.len, "\\\\", 2) ? NESTED_LEVELS : 1;
     for (size_t at = 0; at < text.len;) {
         const struct secret *found = NULL;
         size_t len = 0;
         if (secrets->starts[(unsigned char)text.ptr[at]])
             for (const struct secret *secret = secrets->list; secret; secret = secret->next) {
-                size_t match = secret_match(secret, text, at);
+                size_t match = secret_match(secret, text, at, levels);
                 if (match > len) /* one secret may begin with another */
                     len = match, found = secret;
             }

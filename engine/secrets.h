@@ -43,9 +43,10 @@ bool secrets_in(struct str text);
 MUST_USE int secrets_resolve(const struct secrets *secrets, struct str text, struct arena *arena,
                              struct str *out, struct err *err);
 
-/* Replaces every secret by ***NAME***: as it is, percent-encoded or form-encoded, JSON-escaped (in
- * any mixture of these), or in Base64, also as a part of a longer encoded text. Returns `text`
- * itself when there is none. Where a secret stands as a bare JSON number, quotes are added. */
+/* Replaces every secret by ***NAME***: as it is, percent-encoded or form-encoded, JSON-escaped,
+ * also in JSON texts inside JSON strings (in any mixture of these), or in Base64, also as a part of
+ * a longer encoded text. Returns `text` itself when there is none. Where a secret stands as a bare
+ * JSON number, quotes are added. */
 struct str secrets_mask(const struct secrets *secrets, struct str text, struct arena *arena);
 
 #endif

@@ -14,6 +14,8 @@ $(patsubst %.c,$(BUILD)/%,$(1)): $(patsubst %.c,$(BUILD)/%.o,$(1)) $(call libs_t
 endef
 $(foreach t,$(UNIT_SRC),$(eval $(call unit_rule,$(t))))
 
+SIM_BIN    := $(BUILD)/tests/sim/test_sim
+
 # Other kinds of tests (sim, contract) link everything and what lies in tests/lib.
 TESTLIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
 CONTRACT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/contract/test_*.c))
@@ -24,12 +26,10 @@ $(BUILD)/tests/contract/test_%: $(BUILD)/tests/contract/test_%.o $(TESTLIB_OBJ) 
 unit: $(UNIT_BIN) ## build and run the unit tests only
 	$(Q)BUILD=$(BUILD) tests/run unit
 
-check-programs: all $(TEST_BIN)
 
 .PHONY: unit
 
 # The simulator: real core and runner, everything else simulated. SEED=n replays one world.
-SIM_BIN := $(if $(wildcard tests/sim/test_sim.c),$(BUILD)/tests/sim/test_sim)
 $(BUILD)/tests/sim/test_sim: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c)) $(call libs_to,6)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -50,3 +50,6 @@ check-asan: deps-check ## run the tests under AddressSanitizer and UndefinedBeha
 	$(Q)$(MAKE) --no-print-directory BUILD=build-asan asan-run
 
 .PHONY: asan-run check-asan
+
+# Last: a prerequisite list is read when it is met.
+check-programs: all $(TEST_BIN)

@@ -200,6 +200,33 @@ static void test_mask_exactly(void **state)
     arena_free(&arena);
 }
 
+/* A secret is found in a JSON text that stands in a JSON string, and in one inside that; the whole
+ * stays JSON. */
+static void test_mask_nested(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct err err;
+    const struct json *value;
+    struct secrets *secrets = secrets_of("token", SECRET " \xf0\x9f\x98\x80/");
+    struct str text = STR(SECRET " \xf0\x9f\x98\x80/");
+    for (int level = 1; level <= 4; level++) {
+        struct buf quoted = {0};
+        json_write_string(text, &quoted);
+        text = arena_str(&arena, buf_str(&quoted));
+        buf_free(&quoted);
+        struct str masked = secrets_mask(secrets, text, &arena);
+        assert_true(contains(masked, "***token***"));
+        assert_false(contains(masked, "S3cr3t"));
+        assert_int_equal(json_parse(masked, &arena, &value, &err), 0);
+    }
+    text = STR("\"{\\\"k\\\": \\\"S3cr3t-\\\\u00fcmlaut+\\\\/= \\\\\\\"q\\\\\\\\ "
+               "\\\\ud83d\\\\ude00\\\\/\\\"}\"");
+    assert_str(secrets_mask(secrets, text, &arena), "\"{\\\"k\\\": \\\"***token***\\\"}\"");
+    secrets_free(secrets);
+    arena_free(&arena);
+}
+
 /* A masked answer is still the JSON it was, also where the secret is a number. */
 static void test_mask_keeps_json(void **state)
 {
@@ -397,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_a_secret_1_forms),
         cmocka_unit_test(test_base64_alphabets),
         cmocka_unit_test(test_mask_exactly),
+        cmocka_unit_test(test_mask_nested),
         cmocka_unit_test(test_mask_keeps_json),
         cmocka_unit_test(test_reload),
         TEST(test_a_secret_1_replies),

@@ -195,6 +195,17 @@ def verbs_at_the_other_daemon(env):
 
 
 @case
+def applied_at_the_other_daemon(env):
+    """What was applied at one daemon can be started at the other in the next moment."""
+    ledger, a, b = pair(env)
+    for n in range(8):
+        at, other = ((a, b), (b, a))[n % 2]
+        at.apply(ONE.replace("workflow: one", "workflow: fresh_%d" % n))
+        reply = other.submit("fresh_%d" % n, {"n": n}, "fresh-%d" % n, wait=10)
+        assert reply.status == 200 and reply.json()["state"] == "completed", reply
+
+
+@case
 def waiting_at_the_other_daemon(env):
     """wait and events at the daemon that does not own the run see its end."""
     ledger, a, b = pair(env)
