@@ -22,6 +22,7 @@
 
 #define START_S 60
 #define STOP_S 60
+#define DEATHS_MAX 10 /* starts that end at once before it is given up */
 #define SOCKET_NAME "/.s.PGSQL.5432"
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
@@ -53,7 +54,7 @@ int pgdev_start(const struct pgdev_options *options, struct pgdev **out, struct 
     char real[PATH_MAX];
     dev->is_ephemeral = options->is_ephemeral;
     int rc = 0;
-    if (!realpath(options->dir, real))
+    if (!realpath(options->dir, real) || (dev->is_ephemeral && geteuid() == 0 && chmod(real, 0711)))
         rc = err_set(err, ERR_IO, "folder \"%s\": %s", options->dir, strerror(errno));
     if (!rc)
         rc = find_programs(dev, err);
@@ -311,11 +312,26 @@ static void hash_of(const char *text, char out[17])
     out[16] = '\0';
 }
 
+/* A cluster that is there already is run by the user that it belongs to, also by root. */
+static void owner_of_data(struct pgdev *dev)
+{
+    struct stat st;
+    if (geteuid() != 0 || stat(dev->data, &st) || st.st_uid == 0)
+        return;
+    struct passwd *user = getpwuid(st.st_uid);
+    if (!user)
+        return;
+    dev->owner = *user;
+    snprintf(dev->owner_name, sizeof(dev->owner_name), "%s", user->pw_name);
+}
+
 static int make_home(struct pgdev *dev, struct err *err)
 {
     char hash[17];
     dev->home = print(dev, "%s/pg", dev->saga);
     int rc = 0;
+    dev->data = print(dev, "%s/data", dev->home);
+    owner_of_data(dev);
     if (access(dev->home, F_OK))
         rc = make_folder(dev->home, dev->owner.pw_uid, dev->owner.pw_gid, 0755, err);
     if (rc || owner_reaches(dev, dev->home))
@@ -328,6 +344,7 @@ static int make_home(struct pgdev *dev, struct err *err)
     if (symlink(elsewhere, dev->home) && errno != EEXIST)
         return err_set(err, ERR_IO, "link \"%s\": %s", dev->home, strerror(errno));
     dev->home = elsewhere;
+    dev->data = print(dev, "%s/data", dev->home);
     return 0;
 }
 
@@ -348,7 +365,6 @@ static int make_folders(struct pgdev *dev, const char *dir, struct err *err)
     }
     if ((rc = make_home(dev, err)))
         return rc;
-    dev->data = print(dev, "%s/data", dev->home);
     dev->log = print(dev, "%s/postgresql.log", dev->home);
     dev->sockets = dev->home;
     if (strlen(dev->home) + strlen(SOCKET_NAME) >= SOCKET_PATH_MAX) {
@@ -510,8 +526,7 @@ static bool is_server(pid_t pid)
     return name && end && !strncmp(name, "(postgres", 9) && end[1] && end[2] != 'Z';
 }
 
-/* 0: none, or not alive. */
-static pid_t server_pid(const struct pgdev *dev)
+static pid_t pid_in_file(const struct pgdev *dev)
 {
     char path[PATH_MAX], text[32] = "";
     snprintf(path, sizeof(path), "%s/postmaster.pid", dev->data);
@@ -520,7 +535,13 @@ static pid_t server_pid(const struct pgdev *dev)
         return 0;
     ssize_t got = read(fd, text, sizeof(text) - 1);
     close(fd);
-    pid_t pid = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+    return got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+/* 0: none, or not alive. */
+static pid_t server_pid(const struct pgdev *dev)
+{
+    pid_t pid = pid_in_file(dev);
     return pid > 1 && is_server(pid) ? pid : 0;
 }
 
@@ -529,26 +550,44 @@ static PGPing ping(struct pgdev *dev)
     return PQping(print(dev, "%s dbname=postgres user=postgres", dev->any));
 }
 
+/* A server that was our child and was killed stays as a zombie, which the next one would take for
+ * alive. */
+static void reap_former(const struct pgdev *dev)
+{
+    pid_t pid = pid_in_file(dev);
+    if (pid > 1 && !is_server(pid))
+        waitpid(pid, NULL, WNOHANG);
+}
+
+static int spawn_server(struct pgdev *dev, pid_t *child, struct err *err)
+{
+    int rc = write_settings(dev, err);
+    if (rc)
+        return rc;
+    reap_former(dev);
+    const char *const argv[] = {print(dev, "%s/postgres", dev->bin), "-D", dev->data, NULL};
+    *child = spawn(dev, argv, true, err);
+    return *child < 0 ? (int)err->code : 0;
+}
+
 static int start_server(struct pgdev *dev, struct err *err)
 {
     pid_t child = -1;
-    if (!server_pid(dev)) {
-        int rc = write_settings(dev, err);
-        if (rc)
-            return rc;
-        const char *const argv[] = {print(dev, "%s/postgres", dev->bin), "-D", dev->data, NULL};
-        child = spawn(dev, argv, true, err);
-        if (child < 0)
-            return err->code;
-    }
+    int deaths = 0;
     for (int i = 0; i < START_S * 20; i++) {
-        int status;
+        int status, rc;
+        if (child < 0 && !server_pid(dev) && (rc = spawn_server(dev, &child, err)))
+            return rc;
         if (ping(dev) == PQPING_OK)
             return 0;
-        if (child > 0 && waitpid(child, &status, WNOHANG) == child)
-            return err_set(err, ERR_UNAVAILABLE, "the server does not start: %s", log_tail(dev));
-        if (child < 0 && !server_pid(dev)) /* the one we found was just going down */
-            return start_server(dev, err);
+        if (child > 0 && waitpid(child, &status, WNOHANG) == child) {
+            /* The processes of one that was killed may need a moment to go. */
+            if (++deaths == DEATHS_MAX)
+                return err_set(err, ERR_UNAVAILABLE, "the server does not start: %s",
+                               log_tail(dev));
+            child = -1;
+            pause_ms(500);
+        }
         pause_ms(50);
     }
     return err_set(err, ERR_UNAVAILABLE, "the server is not ready after %d s: %s", START_S,
@@ -574,19 +613,25 @@ static int make_database(struct pgdev *dev, struct err *err)
     return rc;
 }
 
+static void remove_sockets(const struct pgdev *dev)
+{
+    if (dev->sockets != dev->home)
+        rmdir(dev->sockets);
+}
+
 int pgdev_stop(struct pgdev *dev, struct err *err)
 {
     pid_t pid = server_pid(dev);
-    if (!pid)
-        return 0;
     /* SIGINT: "fast": sessions are ended, everything is written. */
-    if (kill(pid, SIGINT) && errno != ESRCH)
+    if (pid && kill(pid, SIGINT) && errno != ESRCH)
         return err_set(err, ERR_IO, "could not stop the private PostgreSQL: %s", strerror(errno));
-    for (int i = 0; i < STOP_S * 50; i++) {
-        waitpid(pid, NULL, WNOHANG); /* ours, unless it was adopted */
-        if (!is_server(pid))
-            return 0;
+    for (int i = 0; pid && is_server(pid); i++) {
+        if (i == STOP_S * 50)
+            return err_set(err, ERR_TIMEOUT, "the private PostgreSQL does not stop within %d s",
+                           STOP_S);
         pause_ms(20);
+        waitpid(pid, NULL, WNOHANG); /* ours, unless it was adopted */
     }
-    return err_set(err, ERR_TIMEOUT, "the private PostgreSQL does not stop within %d s", STOP_S);
+    remove_sockets(dev);
+    return 0;
 }

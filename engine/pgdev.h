@@ -18,8 +18,10 @@
 struct pgdev;
 
 struct pgdev_options {
-    const char *dir;   /* exists; the cluster lies in dir/.saga/pg */
-    bool is_ephemeral; /* fsync off: for data that nobody will miss */
+    const char *dir; /* exists; the cluster lies in dir/.saga/pg */
+    /* `dir` is a temporary folder that the caller removes at the end: fsync off, and as root
+     * everybody may pass through it. */
+    bool is_ephemeral;
 };
 
 /* Creates or finds the cluster, starts or adopts the server, creates the database `saga`. Errors:

@@ -108,7 +108,7 @@ struct store_pg {
 
     /* leases */
     enum lease_state lease;
-    bool lease_wanted, crashed;
+    bool lease_wanted, crashed, busy_told;
     int lock_fd;
     char nonce[33], nonces[3][33]; /* ours; those that prove that the last holder is dead */
     int64_t ttl_us;
@@ -136,6 +136,8 @@ struct store_pg {
     struct loop_timer *poll_timer;
     int64_t poll_us;
     bool polling;
+    struct sha256 asked_hash; /* the last definition asked for because of a row */
+    struct mono asked_at;
     uint64_t polls; /* asked so far */
     struct map inbox;
 

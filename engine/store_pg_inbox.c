@@ -8,6 +8,7 @@
 
 #define POLL_MIN_US (50 * MS_US)
 #define POLL_MAX_US (200 * MS_US)
+#define ASK_AGAIN_US (5 * SECOND_US)
 #define POLL_ROWS 200 /* new rows at most in one poll */
 
 /* --- polling --- */
@@ -81,6 +82,17 @@ static void sources_came(void *arg, const struct pgconn_result *result)
         sources_deliver(store, result->rows);
 }
 
+/* One that does not compile here stays unknown: it is not asked for with every poll. */
+static void definition_ask(struct store_pg *store, const struct sha256 *hash)
+{
+    int64_t now_us = loop_mono().us;
+    if (sha256_eq(&store->asked_hash, hash) && now_us - store->asked_at.us < ASK_AGAIN_US)
+        return;
+    store->asked_hash = *hash;
+    store->asked_at.us = now_us;
+    sources_ask(store, hash, 1, sources_came, store);
+}
+
 /* False: the row stays and is offered again. */
 static bool row_offer(struct store_pg *store, const PGresult *rows, int i)
 {
@@ -100,12 +112,11 @@ static bool row_offer(struct store_pg *store, const PGresult *rows, int i)
         struct sha256 wanted;
         memcpy(wanted.bytes, hash.ptr, hash.len);
         row.plan = store->events.plan(store->events.arg, &wanted);
-        if (!row.plan) { /* not known yet: the row comes again with the next poll */
-            sources_ask(store, &wanted, 1, sources_came, store);
+        if (!row.plan) { /* not known yet: the row comes again with a later poll */
+            definition_ask(store, &wanted);
             return false;
         }
     }
-    FAILPOINT("inbox_offer");
     if (!store->events.inbox || !store->events.inbox(store->events.arg, &row))
         return false;
     row_remember(store, row.id);

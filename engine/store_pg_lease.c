@@ -190,8 +190,18 @@ static void acquired(void *arg, const struct pgconn_result *result)
     int count = PQntuples(result->rows);
     if (!count) {
         store->lease = LEASE_BUSY;
+        if (!store->busy_told) {
+            err_set(
+                &err, ERR_UNAVAILABLE,
+                "the lanes of \"%s\" are held: by a daemon of that name elsewhere, or by one that "
+                "died; they are taken when they have stood still for the time of the lease",
+                store->daemon);
+            store_problem(store, &err, false);
+        }
+        store->busy_told = true;
         return;
     }
+    store->busy_told = false;
     store->lanes = xrealloc(store->lanes, (size_t)count * sizeof(*store->lanes));
     store->lanes_count = (unsigned)count;
     struct wall now = WALL_NONE;
