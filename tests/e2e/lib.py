@@ -415,7 +415,7 @@ class Ledger:
                     self.by_key[request.key] = ((request.method, request.target, request.body),
                                                 answer)
         if answer.gate:
-            answer.gate.wait(60)
+            answer.gate.wait(300)
         if answer.delay:
             time.sleep(answer.delay)
         if answer.act == "never":

@@ -18,7 +18,7 @@ services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Ke
 defaults: {retry: {attempts: 2, delay: 50ms, factor: 1, max_delay: 50ms, jitter: 0%}}
 steps:
   - {id: a, action: {post: svc/a}, compensate: {post: svc/undo_a}}
-  - {id: b, action: {post: svc/b}, compensate: {post: svc/undo_b}}
+  - {id: b, timeout: 10m, action: {post: svc/b}, compensate: {post: svc/undo_b}}
 """
 
 
