@@ -124,7 +124,7 @@ class Cluster:
         with open(self.data + "/postgresql.conf", "a") as file:
             file.write("listen_addresses = ''\nunix_socket_directories = '%s'\n"
                        "max_connections = 80\nfsync = off\nfull_page_writes = off\n"
-                       "shared_buffers = 64MB\nmax_wal_size = 256MB\ntimezone = 'UTC'\n"
+                       "shared_buffers = 8MB\nmax_wal_size = 256MB\ntimezone = 'UTC'\n"
                        "log_line_prefix = '%%m [%%p] %%a %%d '\nlc_messages = 'C'\n"
                        "log_min_messages = warning\njit = off\n" % self.folder)
         self.start()
@@ -415,7 +415,7 @@ class Ledger:
                     self.by_key[request.key] = ((request.method, request.target, request.body),
                                                 answer)
         if answer.gate:
-            answer.gate.wait(60)
+            answer.gate.wait(300)
         if answer.delay:
             time.sleep(answer.delay)
         if answer.act == "never":

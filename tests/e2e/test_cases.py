@@ -237,6 +237,41 @@ def a_comp_8(env):
     assert person.code == 0 and "NO_STOCK" in person.out, person
 
 
+# --- PAR: parallel branches ------------------------------------------------------------------------
+
+
+@case
+def a_par_1(env):
+    """One branch fails while another acts and a third waits: nothing is undone before the acting one
+    has ended, the third never starts, and what was before the fork is undone last."""
+    env.sequential = False
+    ledger, daemon = with_steps(
+        env, step("before"), step("fails", ", needs: [before]"), step("acts", ", needs: [before]"),
+        step("after", ", needs: [fails]"), step("join", ", needs: [acts, after]"))
+    ledger.script("/fails", Answer(422, {"code": "NO"}, delay=0.3))
+    ledger.script("/acts", Answer(200, delay=1.2))
+    run = daemon.submit("flow", {}, "par1", wait=20).json()
+    assert run["state"] == "compensated" and run["error"]["step"] == "fails", run
+    assert paths(ledger)[-2:] == ["undo_acts", "undo_before"] and len(ledger.requests) == 5
+    assert {s["id"]: s["state"] for s in run["steps"]}["after"] in ("pending", "withdrawn"), run
+    # a_par_2: a branch whose failure is let go holds nobody up, and opens no join early.
+    daemon.apply(workflow("loose", step("x", ", needs: [], on_failure: continue"),
+                          step("y", ", needs: []"), step("z", ", needs: []"),
+                          """id: all
+    needs: [x, y, z]
+    action: {post: svc/all, body: {x: "${{ default(steps.x.output, null) }}", y: "${{ steps.y.output.ok }}"}}
+    compensate: {post: svc/undo_all}"""))
+    ledger.requests.clear()
+    ledger.script("/x", Answer(422))
+    ledger.script("/y", Answer(200, delay=0.6))
+    ledger.script("/z", Answer(200, delay=1.0))
+    begun = time.monotonic()
+    run = daemon.submit("loose", {}, "par2", wait=20).json()
+    assert run["state"] == "completed" and time.monotonic() - begun >= 1, run
+    (join,) = ledger.seen(path="/all")
+    assert join.body == b'{"x":null,"y":true}', join.body
+
+
 # --- DUP, IDEM ---------------------------------------------------------------------------------------
 
 

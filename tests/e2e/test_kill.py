@@ -98,7 +98,7 @@ def kill_at(env, points, bad, begin={}):
             daemon.kill()
             if not died:
                 break
-            hit = hit * 2 + 1 if point.startswith("turn") else hit + 1
+            hit = hit * 4 if point.startswith("turn") else hit + 1
         assert hit > first, "%s was not reached %d times" % (point, first)
     daemon.start(*LEASE)
     return kills
@@ -107,13 +107,13 @@ def kill_at(env, points, bad, begin={}):
 @case
 def units(env):
     """A daemon that dies around the write of any unit of a run that walks back."""
-    assert kill_at(env, ["unit_send", "unit_sent", "unit_answered", "unit_told"], True) >= 24
+    assert kill_at(env, ["unit_send", "unit_sent", "unit_answered"], True) >= 18
 
 
 @case
 def invocations(env):
     """A daemon that dies around any send or answer of a run that walks back."""
-    points = ["invoke_start", "invoke_started", "invoke_reply", "invoke_replied"]
+    points = ["invoke_start", "invoke_started", "http_send", "invoke_reply"]
     assert kill_at(env, points, True) >= 20
 
 

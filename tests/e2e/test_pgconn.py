@@ -225,6 +225,31 @@ def a_pgconn_6_in_mid_run(env):
 
 
 @case
+def a_pgconn_2(env):
+    """The database is read-only for a while: nothing is sent that is not stored first, the result
+    of what runs is stored afterwards, and all runs end without help."""
+    ledger = env.ledger("svc")
+    ledger.always("/e", Answer(422, {"code": "NO"}))
+    ledger.always("/b", Answer(200, delay=0.4))
+    daemon = env.daemon("a").start("--lease", "2s")
+    daemon.apply(BACKWARD)
+    for n in range(8):
+        daemon.start_run("five", {}, "ro-%d" % n)
+    wait_until("they run", lambda: len(ledger.seen(path="/b")) == 8)
+    env.sql("alter database %s set default_transaction_read_only = on" % env.database)
+    env.sql("select pg_terminate_backend(pid) from pg_stat_activity "
+            "where datname = current_database() and application_name like 'sagad %'")
+    wait_until("it knows", lambda: daemon.http("GET", "/readyz").status == 503)
+    time.sleep(1.0)
+    seen = len(ledger.requests)
+    time.sleep(1.5)
+    assert len(ledger.requests) == seen, "something was sent that could not be stored"
+    env.sql("alter database %s reset default_transaction_read_only" % env.database)
+    env.wait_all(8)
+    assert set(env.states().values()) == {"compensated"}
+
+
+@case
 def roles_that_lock_up(env):
     """Limits that a DBA sets for the role do not reach the daemon's sessions, and nothing is open
     while an action runs (a_pglock_3)."""

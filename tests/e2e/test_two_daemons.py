@@ -206,6 +206,60 @@ def applied_at_the_other_daemon(env):
 
 
 @case
+def one_id_many_callers(env):
+    """60 callers at both daemons submit one id at the same moment, ten of them with another input:
+    one run; the others are told that it existed, or that they differ."""
+    ledger, a, b = pair(env)
+    for name in "ab":
+        run = id_owned_by(env, name, "rush")
+        replies, start = [], threading.Barrier(60)
+
+        def call(n):
+            start.wait()
+            replies.append((n % 6, (a, b)[n % 2].submit("one", {"n": 2 if n % 6 == 5 else 1}, run,
+                                                        wait=20)))
+
+        callers = [threading.Thread(target=call, args=(n,)) for n in range(60)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(40)
+        assert len(replies) == 60
+        first = env.rows("select input from saga.runs where run_id = '%s'" % run)[0]["input"]["n"]
+        for kind, reply in replies:
+            same = (2 if kind == 5 else 1) == first
+            assert reply.status == (200 if same else 409), (kind, first, reply)
+        new = [reply for _, reply in replies
+               if reply.status == 200 and not reply.headers["Idempotency-Replayed"]]
+        assert len(new) == 1, len(new)
+        assert len(ledger.seen(key=run + ":act:execute")) == 1
+
+
+@case
+def a_oper_1(env):
+    """A cancel that races with the last step: one of the two wins, everybody is told the truth, and
+    an ended run stays as it ended."""
+    ledger, a, b = pair(env)
+    ended = {"completed": 0, "compensated": 0}
+    for n in range(60):
+        run = "race-%d" % n
+        a.start_run("two", {"n": n}, run)
+        wait_until("second is asked", lambda: ledger.seen(key=run + ":first:execute"), 10, 0.001)
+        time.sleep((n % 12) / 1000)
+        reply = (a, b)[n % 2].verb(run, "cancel")
+        state = env.wait_state(run)
+        ended[state] += 1
+        assert state in ("completed", "compensated"), state
+        won = reply.status == 200
+        assert won == (state == "compensated"), (n, reply, state)
+        assert reply.status in (200, 409), reply
+    assert ended["compensated"] > 0, ended
+    before = env.states()
+    time.sleep(0.3)
+    assert env.states() == before
+
+
+@case
 def waiting_at_the_other_daemon(env):
     """wait and events at the daemon that does not own the run see its end."""
     ledger, a, b = pair(env)
