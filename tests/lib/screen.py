@@ -142,10 +142,14 @@ class Terminal:
         return bool(data)
 
     def until(self, true, seconds=10):
+        """Waits for a whole picture of which that is true: a pty hands over one in pieces."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if true(self.screen):
-                return True
+                while select.select([self.fd], [], [], 0.03)[0] and self.read():
+                    pass
+                if true(self.screen):
+                    return True
             if not self.read():
                 return true(self.screen)
         return False
