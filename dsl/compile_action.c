@@ -603,7 +603,11 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
     case ACTION_SQL: sql_compile(cx, node, kind, index, compensation, out); break;
     case ACTION_EXEC: exec_compile(cx, node, kind, index, compensation, out); break;
     case ACTION_SLEEP: sleep_compile(cx, kind, index, compensation, out); break;
-    case ACTION_NONE: break;
+    case ACTION_NONE:
+    case ACTION_WORKER:
+    case ACTION_CHILD:
+    case ACTION_UNTIL:
+    case ACTION_WAIT_FOR: break;
     }
     if (out->kind != ACTION_SLEEP) {
         rules_join(cx, node, index, compensation, out);

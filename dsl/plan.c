@@ -7,6 +7,7 @@ static const char *const tier_names[] = {"none", EFFECT_TIERS(X)};
 static const char *const kind_names[] = {"none", ACTION_KINDS(X)};
 static const char *const outcome_names[] = {"none", OUTCOMES(X)};
 static const char *const on_failure_names[] = {"none", ON_FAILURES(X)};
+static const char *const on_timeout_names[] = {"none", ON_TIMEOUTS(X)};
 static const char *const method_names[] = {"none", HTTP_METHODS(X)};
 #undef X
 
@@ -32,6 +33,12 @@ const char *on_failure_name(enum on_failure on_failure)
 {
     ASSERT((size_t)on_failure < ARRAY_LEN(on_failure_names));
     return on_failure_names[on_failure];
+}
+
+const char *on_timeout_name(enum on_timeout on_timeout)
+{
+    ASSERT((size_t)on_timeout < ARRAY_LEN(on_timeout_names));
+    return on_timeout_names[on_timeout];
 }
 
 const char *http_method_name(enum http_method method)

@@ -31,11 +31,15 @@ enum effect_tier {
 #undef X
 };
 
-#define ACTION_KINDS(X)    \
-    X(ACTION_HTTP, "http") \
-    X(ACTION_SQL, "sql")   \
-    X(ACTION_EXEC, "exec") \
-    X(ACTION_SLEEP, "sleep")
+#define ACTION_KINDS(X)                                                       \
+    X(ACTION_HTTP, "http")                                                    \
+    X(ACTION_SQL, "sql")                                                      \
+    X(ACTION_EXEC, "exec")                                                    \
+    X(ACTION_WORKER, "worker")     /* a task in a queue that programs poll */ \
+    X(ACTION_CHILD, "child")       /* another workflow's run */               \
+    X(ACTION_SLEEP, "sleep")       /* waits a while */                        \
+    X(ACTION_UNTIL, "until")       /* waits until a time */                   \
+    X(ACTION_WAIT_FOR, "wait_for") /* waits for a signal */
 enum action_kind {
     ACTION_NONE,
 #define X(id, name) id,
@@ -69,6 +73,18 @@ enum on_failure {
 #undef X
 };
 
+/* What a `wait_for` does whose signal does not come in time. */
+#define ON_TIMEOUTS(X)                                            \
+    X(ON_TIMEOUT_REFUSED, "refused")   /* the step has failed */  \
+    X(ON_TIMEOUT_CONTINUE, "continue") /* applied, output null */ \
+    X(ON_TIMEOUT_PARK, "park")
+enum on_timeout {
+    ON_TIMEOUT_NONE,
+#define X(id, name) id,
+    ON_TIMEOUTS(X)
+#undef X
+};
+
 #define HTTP_METHODS(X)    \
     X(HTTP_GET, "get")     \
     X(HTTP_POST, "post")   \
@@ -88,6 +104,13 @@ const char *action_kind_name(enum action_kind kind);
 const char *outcome_name(enum outcome outcome);
 const char *on_failure_name(enum on_failure on_failure);
 const char *http_method_name(enum http_method method);
+const char *on_timeout_name(enum on_timeout on_timeout);
+
+/* Waiting is all they do: nothing is sent, nothing needs a key, nobody else takes part. */
+static inline bool action_kind_waits(enum action_kind kind)
+{
+    return kind == ACTION_SLEEP || kind == ACTION_UNTIL || kind == ACTION_WAIT_FOR;
+}
 
 enum body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_TEXT };
 
@@ -127,8 +150,9 @@ struct plan_named { /* a header, query parameter, form field or environment entr
 struct plan_action {
     enum action_kind kind; /* ACTION_NONE: there is no such action */
     enum effect_tier effect;
-    uint16_t service;   /* PLAN_SERVICE_NONE: the engine's own database, exec, sleep */
-    int64_t timeout_us; /* of one attempt; never 0 except for sleep */
+    uint16_t service;   /* PLAN_SERVICE_NONE: the engine's own database, or a kind without one */
+    int64_t timeout_us; /* of one attempt, never 0; of a wait_for and a child, 0: no limit;
+                         * 0 for sleep and until */
     struct plan_retry retry;
     bool tolerant; /* compensations: undoing what never happened is harmless */
     struct plan_idempotency idempotency;      /* effective: the action's, else its service's */
@@ -162,10 +186,29 @@ struct plan_action {
             const struct template *duration; /* renders to a duration text */
             int64_t duration_us;             /* when it is a literal, else 0 */
         } sleep;
+        struct {
+            const struct expr *until; /* gives a time, or the RFC 3339 text of one */
+        } until;
+        struct {
+            const char *signal;
+            enum on_timeout on_timeout;
+        } wait_for;
+        struct {
+            const char *queue;
+            const struct template *payload; /* NULL: null */
+            int64_t schedule_timeout_us;    /* until a worker takes it; 0: no limit */
+            int64_t heartbeat_us;           /* a taken task is lost without a sign for that long;
+                                             * 0: only the timeout counts */
+        } worker;
+        struct {
+            const char *workflow;
+            const struct template *input; /* NULL: {} */
+            bool detached;                /* not waited for, never undone */
+        } child;
     };
 };
 
-enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC };
+enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC, AUTH_OAUTH2 };
 
 struct plan_service {
     const char *name;
@@ -173,13 +216,19 @@ struct plan_service {
     const struct plan_named *headers;
     uint16_t headers_count;
     enum auth_kind auth;
-    const struct template *auth_user;   /* basic */
-    const struct template *auth_secret; /* bearer token or basic password */
+    const struct template *auth_user;   /* basic: user; oauth2: client_id */
+    const struct template *auth_secret; /* bearer token, basic password, oauth2 client_secret */
+    const char *auth_token_url;         /* oauth2 */
+    const char *auth_scope;             /* oauth2; NULL: none */
     struct plan_idempotency idempotency;
     int64_t timeout_us; /* 0: not declared */
     const struct plan_outcome_rule *outcomes;
     uint16_t outcomes_count;
 };
+
+struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
+
+#define PLAN_ITEMS_MAX 10000 /* of one for_each */
 
 struct plan_step {
     const char *id;
@@ -194,9 +243,27 @@ struct plan_step {
     const struct expr *condition; /* `if`, NULL: always */
     enum on_failure on_failure;
     bool pivot;
+    const struct expr *for_each;        /* gives the list; NULL: not a loop */
+    const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
+    uint32_t max_parallel;              /* of a loop, at least 1 */
+    const struct schema *output_schema; /* NULL: anything */
 };
 
-struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
+enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };
+enum schedule_catch_up { CATCH_UP_NONE, CATCH_UP_LAST, CATCH_UP_ALL };
+
+struct cron; /* engine/base/cron.h */
+struct zone; /* engine/base/zone.h */
+
+/* Starts a run per tick; its id is WORKFLOW-20261025T023000Z. */
+struct plan_schedule {
+    const struct cron *cron;
+    const struct zone *zone; /* never NULL: UTC if not said */
+    const char *cron_text, *zone_name;
+    enum schedule_overlap overlap;
+    enum schedule_catch_up catch_up;
+    const struct template *input; /* may read `tick`; NULL: {} */
+};
 
 struct plan {
     const char *workflow;
@@ -212,7 +279,8 @@ struct plan {
     const struct plan_service *services;
     const struct plan_step *steps; /* file order */
     uint16_t services_count, steps_count;
-    const struct template *output; /* NULL: null */
+    const struct template *output;        /* NULL: null */
+    const struct plan_schedule *schedule; /* NULL: started by nobody but submitters */
 
     struct arena plan_arena;
     uint32_t refs; /* plan_ref and plan_unref; single-threaded */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#define KINDS_MAX 8
-_Static_assert(ACTION_SLEEP < KINDS_MAX, "a port for every kind of action");
+#define KINDS_MAX 9
+_Static_assert(ACTION_WAIT_FOR < KINDS_MAX, "a port for every kind of action");
 
 /* An invocation of a kind that nobody serves. */
 struct orphan {

@@ -334,7 +334,11 @@ int render_action(const struct render *render, struct arena *arena, struct rende
     case ACTION_SQL: code = sql_render(action, &scope, arena, request, err); break;
     case ACTION_EXEC: code = exec_render(action, &scope, arena, request, err); break;
     case ACTION_NONE:
-    case ACTION_SLEEP: ASSERT(!"an action with a request");
+    case ACTION_WORKER:
+    case ACTION_CHILD:
+    case ACTION_SLEEP:
+    case ACTION_UNTIL:
+    case ACTION_WAIT_FOR: ASSERT(!"an action with a request");
     }
     if (!code)
         request->hash = key_request_hash(request, body_json);

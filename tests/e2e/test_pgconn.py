@@ -198,6 +198,14 @@ def a_pgconn_6_at_start(env):
     env.sql("alter database %s connection limit -1" % env.database)
 
 
+def undone_or_in_doubt(env, ledger):
+    """All runs were undone. Only where the first answer to `e` was lost with the lease may a run be
+    parked: the refusal of the second send proves nothing about the first."""
+    for run, state in env.states().items():
+        in_doubt = state == "parked" and len(ledger.seen(key=run + ":e:execute")) > 1
+        assert state == "compensated" or in_doubt, (run, state)
+
+
 @case
 def a_pgconn_6_in_mid_run(env):
     """All sessions are killed and none can be had for a while: /readyz says so, and the runs end
@@ -221,7 +229,7 @@ def a_pgconn_6_in_mid_run(env):
         wait_until("it is back", lambda: daemon.http("GET", "/readyz").status == 200, 20)
     wait_until("a submit is taken", lambda: accepted(daemon, "refused"))
     env.wait_all(11)
-    assert set(env.states().values()) == {"compensated"}
+    undone_or_in_doubt(env, ledger)
 
 
 @case
@@ -246,7 +254,7 @@ def a_pgconn_2(env):
     assert len(ledger.requests) == seen, "something was sent that could not be stored"
     env.sql("alter database %s reset default_transaction_read_only" % env.database)
     env.wait_all(8)
-    assert set(env.states().values()) == {"compensated"}
+    undone_or_in_doubt(env, ledger)
 
 
 @case
