@@ -104,7 +104,7 @@ static void tests_list_compile(struct tests_compiler *tx, const struct node *nod
         tx->out->count++;
         const struct node *name = node_get(node->items[i], "name");
         for (uint32_t j = 0; j < i && name; j++)
-            if (list[j].name && list[i].name && strcmp(list[j].name, list[i].name) == 0)
+            if (*list[i].name && strcmp(list[j].name, list[i].name) == 0)
                 node_error(&tx->cx, "E404", name, "another test has this name, in line %u",
                            list[j].line);
     }
@@ -132,14 +132,16 @@ static bool effect_read(struct tests_compiler *tx, const struct node *node, stru
         if (!directions || (!out->compensation && !str_eq(suffix, STR("execute")))) {
             struct diag *diag = node_error(&tx->cx, "E403", node, "`" STR_FMT "` names no %s",
                                            STR_ARG(text), directions ? "effect" : "step");
-            diag_help(tx->cx.diags, diag, directions ? "write STEP or STEP:compensate"
-                                                     : "write STEP without a direction");
+            diag_help(tx->cx.diags, diag,
+                      directions ? "write STEP or STEP:compensate"
+                                 : "write STEP without a direction");
             return false;
         }
     }
     const char *dot = memchr(name.ptr, '.', name.len);
     if (dot) {
-        out->item = arena_str(&tx->out->arena, (struct str){dot + 1, name.len - (size_t)(dot - name.ptr) - 1});
+        out->item = arena_str(&tx->out->arena,
+                              (struct str){dot + 1, name.len - (size_t)(dot - name.ptr) - 1});
         name.len = (size_t)(dot - name.ptr);
     }
     out->step = plan_step_find(tx->plan, name);
@@ -182,8 +184,8 @@ static const struct node *node_at(const struct node *node, struct str pointer)
     return node;
 }
 
-static void input_compile(struct tests_compiler *tx, const struct node *test, const struct node *node,
-                          struct test_case *out)
+static void input_compile(struct tests_compiler *tx, const struct node *test,
+                          const struct node *node, struct test_case *out)
 {
     struct schema_errors errors = {0};
     out->input = node ? node_json(node, &tx->out->arena) : json_object_new(&tx->out->arena, 0);
@@ -196,11 +198,11 @@ static void input_compile(struct tests_compiler *tx, const struct node *test, co
         return;
     for (uint32_t i = 0; i < errors.count; i++) {
         const struct schema_error *error = &errors.list[i];
-        struct diag *diag = node_error(
-            &tx->cx, "E402", node ? node_at(node, error->pointer) : place,
-            "the input does not fit the schema of \"%s\": %s" STR_FMT " " STR_FMT,
-            tx->plan->workflow, error->pointer.len ? "" : "it", STR_ARG(error->pointer),
-            STR_ARG(error->message));
+        struct diag *diag =
+            node_error(&tx->cx, "E402", node ? node_at(node, error->pointer) : place,
+                       "the input does not fit the schema of \"%s\": %s" STR_FMT " " STR_FMT,
+                       tx->plan->workflow, error->pointer.len ? "" : "it", STR_ARG(error->pointer),
+                       STR_ARG(error->message));
         if (!node)
             diag_help(tx->cx.diags, diag, "write `input: {...}`");
     }
@@ -226,9 +228,9 @@ static const struct {
     const char *key;
     enum action_kind kind;
 } answer_keys[] = {
-    {"status", ACTION_HTTP},  {"headers", ACTION_HTTP}, {"body", ACTION_HTTP},
-    {"exit", ACTION_EXEC},    {"stdout", ACTION_EXEC},  {"stderr", ACTION_EXEC},
-    {"rows", ACTION_SQL},     {"count", ACTION_SQL},    {"sqlstate", ACTION_SQL},
+    {"status", ACTION_HTTP}, {"headers", ACTION_HTTP}, {"body", ACTION_HTTP},
+    {"exit", ACTION_EXEC},   {"stdout", ACTION_EXEC},  {"stderr", ACTION_EXEC},
+    {"rows", ACTION_SQL},    {"count", ACTION_SQL},    {"sqlstate", ACTION_SQL},
 };
 
 /* An http answer has no exit code. */
@@ -401,7 +403,8 @@ static void answers_compile(struct tests_compiler *tx, const struct node *node,
     out->answers_count = node->count;
 }
 
-/* --- at ---------------------------------------------------------------------------------------- */
+/* --- at ----------------------------------------------------------------------------------------
+ */
 
 static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
                            struct test_verb *out)
@@ -416,14 +419,15 @@ static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
             out->verb = words[i];
             return true;
         }
-    struct diag *diag = node_error(&tx->cx, "E104", node, "an operator cannot `" STR_FMT "`",
-                                   STR_ARG(node->text));
+    struct diag *diag =
+        node_error(&tx->cx, "E104", node, "an operator cannot `" STR_FMT "`", STR_ARG(node->text));
     const char *nearest = diag_nearest(node->text, words, count);
     if (nearest)
         diag_help(tx->cx.diags, diag, "did you mean `%s`?", nearest);
     else
-        diag_help(tx->cx.diags, diag, "it is one of: cancel, pause, resume, retry, settle, skip, "
-                                      "compensate, abandon");
+        diag_help(tx->cx.diags, diag,
+                  "it is one of: cancel, pause, resume, retry, settle, skip, "
+                  "compensate, abandon");
     return false;
 }
 
@@ -431,9 +435,8 @@ static void verb_read(struct tests_compiler *tx, const struct pair *pair, struct
 {
     const struct node *node = pair->value, *value;
     struct named_effect effect;
-    *out = (struct test_verb){.step = STR(""),
-                              .reason = STR("test"),
-                              .line = doc_line(tx->cx.doc, pair->key->start)};
+    *out = (struct test_verb){
+        .step = STR(""), .reason = STR("test"), .line = doc_line(tx->cx.doc, pair->key->start)};
     read_duration(&tx->cx, pair->key, "a time of `at`", 0, &out->at_us);
     if (node->kind == NODE_TEXT) {
         verb_word_read(tx, node, out);
@@ -472,7 +475,8 @@ static void verbs_compile(struct tests_compiler *tx, const struct node *node, st
     out->verbs_count = node->count;
 }
 
-/* --- expect ------------------------------------------------------------------------------------ */
+/* --- expect ------------------------------------------------------------------------------------
+ */
 
 #define EXPECTS_OF_A_STEP 4
 
@@ -499,18 +503,23 @@ static bool choice_check(struct tests_compiler *tx, const struct node *node, enu
                          const char *key)
 {
     const char *choices = lang_key_find(group, str_z(key))->choices, *words[24];
+    struct buf all = {0};
     size_t count = 0;
     if (node->kind == NODE_TEXT && lang_choice_has(choices, node->text))
         return true;
-    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
-        words[count++] = arena_str(tx->cx.scratch, (struct str){at, strcspn(at, "|")}).ptr;
-    struct diag *diag = node_error(&tx->cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key,
-                                   STR_ARG(node->text));
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        words[count] = arena_str(tx->cx.scratch, (struct str){at, strcspn(at, "|")}).ptr;
+        buf_printf(&all, "%s%s", count ? ", " : "", words[count]);
+        count++;
+    }
+    struct diag *diag =
+        node_error(&tx->cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key, STR_ARG(node->text));
     const char *nearest = diag_nearest(node->text, words, count);
     if (nearest)
         diag_help(tx->cx.diags, diag, "did you mean `%s`?", nearest);
     else
-        diag_help(tx->cx.diags, diag, "it is one of: %s", choices);
+        diag_help(tx->cx.diags, diag, "it is one of: %s", all.data);
+    buf_free(&all);
     return false;
 }
 
@@ -652,7 +661,8 @@ static void expect_compile(struct tests_compiler *tx, const struct node *node,
     out->expects_count = expects.count;
 }
 
-/* --- one test ---------------------------------------------------------------------------------- */
+/* --- one test ----------------------------------------------------------------------------------
+ */
 
 static void test_compile(struct tests_compiler *tx, const struct node *node, struct test_case *out)
 {
@@ -669,8 +679,9 @@ static void test_compile(struct tests_compiler *tx, const struct node *node, str
         env_compile(tx, value, out);
     if ((value = node_get(node, "starts_at")) && read_text(&tx->cx, value, "`starts_at`", &text) &&
         !wall_parse(text, &out->starts_at))
-        node_error(&tx->cx, "E109", value, "`starts_at` must be a time such as "
-                                           "2026-10-25T02:30:00Z");
+        node_error(&tx->cx, "E109", value,
+                   "`starts_at` must be a time such as "
+                   "2026-10-25T02:30:00Z");
     if ((value = node_get(node, "answers")))
         answers_compile(tx, value, out);
     if ((value = node_get(node, "at")))

@@ -15,7 +15,8 @@
 #define SAMPLE_TEXT_BYTES_MAX 200
 #define SAMPLE_WORD "sample"
 
-/* --- texts that fit a pattern ------------------------------------------------------------------- */
+/* --- texts that fit a pattern -------------------------------------------------------------------
+ */
 
 /* The first character of a set such as [0-9a-f]; `*at` moves behind it. */
 static char set_first(struct str pattern, size_t *at)
@@ -25,7 +26,9 @@ static char set_first(struct str pattern, size_t *at)
     i += negated;
     char first = i < pattern.len ? pattern.ptr[i] : 'x';
     if (first == '\\' && i + 1 < pattern.len)
-        first = pattern.ptr[i + 1] == 'd' ? '0' : pattern.ptr[i + 1] == 'w' ? 'a' : pattern.ptr[i + 1];
+        first = pattern.ptr[i + 1] == 'd'   ? '0'
+                : pattern.ptr[i + 1] == 'w' ? 'a'
+                                            : pattern.ptr[i + 1];
     while (i < pattern.len && pattern.ptr[i] != ']')
         i += pattern.ptr[i] == '\\' ? 2 : 1;
     *at = i + 1;
@@ -86,7 +89,8 @@ static struct str pattern_sample(struct str pattern, struct arena *arena)
     return text;
 }
 
-/* --- inputs -------------------------------------------------------------------------------------- */
+/* --- inputs --------------------------------------------------------------------------------------
+ */
 
 static const struct json *value_sample(const struct json *schema, const struct json *root,
                                        unsigned depth, struct arena *arena);
@@ -250,7 +254,8 @@ const struct json *dsl_sample_input(const struct plan *plan, struct arena *arena
     return NULL;
 }
 
-/* --- outputs -------------------------------------------------------------------------------------- */
+/* --- outputs
+ * -------------------------------------------------------------------------------------- */
 
 /* A tree of the fields that are read of one step's output. */
 struct field {
@@ -376,7 +381,8 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
     return texts;
 }
 
-/* --- titles ---------------------------------------------------------------------------------------- */
+/* --- titles
+ * ---------------------------------------------------------------------------------------- */
 
 /* Holes are shown as {e}, blanks as one space. */
 static void title_add(struct buf *out, struct str text)
@@ -406,8 +412,8 @@ static void title_add(struct buf *out, struct str text)
 
 static struct str title_of(const struct node *map, enum action_kind kind, struct arena *arena)
 {
-    static const char *const words[] = {"get",   "post",  "put",      "patch",  "delete", "sql",
-                                        "exec",  "sleep", "until",    "worker", "child",  "wait_for"};
+    static const char *const words[] = {"get",  "post",  "put",   "patch",  "delete", "sql",
+                                        "exec", "sleep", "until", "worker", "child",  "wait_for"};
     struct buf out = {0};
     for (size_t i = 0; i < ARRAY_LEN(words) && map && map->kind == NODE_MAP; i++) {
         const struct node *value = node_get(map, words[i]);
@@ -422,6 +428,8 @@ static struct str title_of(const struct node *map, enum action_kind kind, struct
         if (value->kind != NODE_LIST)
             title_add(&out, value->text);
     }
+    while (out.len && out.data[out.len - 1] == ' ')
+        out.len--;
     struct str text = arena_str(arena, out.len ? buf_str(&out) : str_z(action_kind_name(kind)));
     buf_free(&out);
     return text;
@@ -440,8 +448,8 @@ const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena)
         titles[i].action =
             title_of(step ? node_get(step, "action") : NULL, planned->action.kind, arena);
         if (planned->compensate.kind != ACTION_NONE)
-            titles[i].compensate =
-                title_of(step ? node_get(step, "compensate") : NULL, planned->compensate.kind, arena);
+            titles[i].compensate = title_of(step ? node_get(step, "compensate") : NULL,
+                                            planned->compensate.kind, arena);
     }
     doc_free(&doc);
     diags_free(&unheard);

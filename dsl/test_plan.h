@@ -11,10 +11,10 @@
 #include "dsl/plan.h"
 
 /* How one attempt ends. All but the first are written as a word. */
-#define TEST_ANSWER_KINDS(X)                                                                    \
-    X(TEST_ANSWER_REPLY, "reply")             /* the service answers */                         \
-    X(TEST_ANSWER_LOST, "lost")               /* it did what was asked; its answer is lost */   \
-    X(TEST_ANSWER_LOST_BEFORE, "lost_before") /* the request is lost: nothing was done */       \
+#define TEST_ANSWER_KINDS(X)                                                                      \
+    X(TEST_ANSWER_REPLY, "reply")             /* the service answers */                           \
+    X(TEST_ANSWER_LOST, "lost")               /* it did what was asked; its answer is lost */     \
+    X(TEST_ANSWER_LOST_BEFORE, "lost_before") /* the request is lost: nothing was done */         \
     X(TEST_ANSWER_TIMEOUT, "timeout")         /* nothing was done, no answer until the timeout */ \
     X(TEST_ANSWER_CONNECT, "connect")         /* no connection: certainly not sent */
 enum test_answer_kind {
@@ -56,17 +56,17 @@ struct test_verb {
     uint32_t line;
 };
 
-#define TEST_EXPECTS(X)                                                              \
-    X(TEST_EXPECT_STATE, "state")                                                    \
-    X(TEST_EXPECT_CAUSE, "cause")                                                    \
-    X(TEST_EXPECT_REASON, "reason")   /* why it is parked */                         \
-    X(TEST_EXPECT_CALLS, "calls")     /* list of STEP and STEP:compensate */         \
-    X(TEST_EXPECT_OUTPUT, "output")                                                  \
+#define TEST_EXPECTS(X)                                                               \
+    X(TEST_EXPECT_STATE, "state")                                                     \
+    X(TEST_EXPECT_CAUSE, "cause")                                                     \
+    X(TEST_EXPECT_REASON, "reason") /* why it is parked */                            \
+    X(TEST_EXPECT_CALLS, "calls")   /* list of STEP and STEP:compensate */            \
+    X(TEST_EXPECT_OUTPUT, "output")                                                   \
     X(TEST_EXPECT_RESIDUE, "residue") /* list of steps, or of parts of its entries */ \
-    X(TEST_EXPECT_TAKES, "takes")                                                    \
-    X(TEST_EXPECT_STEP_STATE, "state")                                               \
-    X(TEST_EXPECT_STEP_COMPENSATION_STATE, "compensation_state")                     \
-    X(TEST_EXPECT_STEP_ATTEMPTS, "attempts")                                         \
+    X(TEST_EXPECT_TAKES, "takes")                                                     \
+    X(TEST_EXPECT_STEP_STATE, "state")                                                \
+    X(TEST_EXPECT_STEP_COMPENSATION_STATE, "compensation_state")                      \
+    X(TEST_EXPECT_STEP_ATTEMPTS, "attempts")                                          \
     X(TEST_EXPECT_STEP_OUTPUT, "output")
 enum test_expect_kind {
     TEST_EXPECT_NONE,
@@ -81,9 +81,9 @@ struct test_expect {
     const struct json *value;
     uint16_t step; /* TEST_EXPECT_STEP_...: whose */
     struct str item;
-    bool any_order;               /* TEST_EXPECT_CALLS */
-    int64_t at_least_us;          /* TEST_EXPECT_TAKES: inclusive */
-    int64_t at_most_us;           /* INT64_MAX: no limit */
+    bool any_order;      /* TEST_EXPECT_CALLS */
+    int64_t at_least_us; /* TEST_EXPECT_TAKES: inclusive */
+    int64_t at_most_us;  /* INT64_MAX: no limit */
 };
 
 struct test_case {

@@ -23,7 +23,8 @@ struct session {
     struct json *json_tests; /* of the file at hand */
 };
 
-/* --- files ---------------------------------------------------------------------------------------- */
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
 
 /* A path beside that of another file. */
 static const char *beside(struct ctl *ctl, const char *file, struct str path)
@@ -135,7 +136,8 @@ static int files_check(struct session *session)
     return code;
 }
 
-/* --- one test ------------------------------------------------------------------------------------- */
+/* --- one test
+ * ------------------------------------------------------------------------------------- */
 
 static const struct json *failures_json(const struct test_failures *failures, struct arena *arena)
 {
@@ -168,14 +170,15 @@ static const struct json *test_json(const struct test_file *file, const struct t
     json_object_add_z(out, "state", json_string_z(arena, run_state_name(now->state)));
     json_object_add_z(out, "cause",
                       now->cause ? json_string_z(arena, run_cause_name(now->cause)) : &json_null);
-    json_object_add_z(out, "reason", now->state == RUN_PARKED
-                                         ? json_string_z(arena, park_reason_name(now->reason))
-                                         : &json_null);
+    json_object_add_z(out, "reason",
+                      now->state == RUN_PARKED ? json_string_z(arena, park_reason_name(now->reason))
+                                               : &json_null);
     json_object_add_z(out, "takes_us", json_int(arena, result->ended_us));
     json_object_add_z(out, "calls", calls);
     json_object_add_z(out, "output", ctl_test_value(now->output, arena));
-    json_object_add_z(out, "residue", now->residue.len ? ctl_test_value(now->residue, arena)
-                                                       : json_list_new(arena, 0));
+    json_object_add_z(out, "residue",
+                      now->residue.len ? ctl_test_value(now->residue, arena)
+                                       : json_list_new(arena, 0));
     json_object_add_z(out, "failures", failures_json(failures, arena));
     json_object_add_z(out, "trace", ctl_test_trace_json(result, arena));
     return out;
@@ -254,7 +257,8 @@ static void test_play(struct session *session, const struct test_file *file,
     arena_reset(&ctl->scratch);
 }
 
-/* --- the verb ------------------------------------------------------------------------------------- */
+/* --- the verb
+ * ------------------------------------------------------------------------------------- */
 
 static int faults_play(struct session *session, const struct test_file *file)
 {
@@ -325,12 +329,12 @@ static void summary_print(struct session *session)
     bool bad = session->failed || session->broken;
     struct str text =
         session->faults
-            ? arena_printf(&ctl->arena, STR_FMT ", %s",
-                           STR_ARG(text_count(session->walks, "walk", &ctl->arena)),
-                           session->broken ? arena_printf(&ctl->arena, "%u with a broken promise",
-                                                          session->broken)
-                                                 .ptr
-                                           : "every promise held")
+            ? arena_printf(
+                  &ctl->arena, STR_FMT ", %s",
+                  STR_ARG(text_count(session->walks, "walk", &ctl->arena)),
+                  session->broken
+                      ? arena_printf(&ctl->arena, "%u with a broken promise", session->broken).ptr
+                      : "every promise held")
             : arena_printf(&ctl->arena, "%u passed, %u failed", session->passed, session->failed);
     text_add_painted(&ctl->out, ctl->color, bad ? PAINT_RED : PAINT_GREEN, text);
     buf_add_char(&ctl->out, '\n');

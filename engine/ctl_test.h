@@ -22,8 +22,8 @@ struct test_file {
 
 /* How a test came out. */
 struct test_failure {
-    uint32_t line;         /* of the expectation, in the file of the tests */
-    const char *what;      /* "state", "calls", "steps.charge.state" */
+    uint32_t line;    /* of the expectation, in the file of the tests */
+    const char *what; /* "state", "calls", "steps.charge.state" */
     struct str expected, got;
 };
 #define TEST_FAILURES_MAX 64

@@ -8,7 +8,8 @@
 #include "engine/ctl_text.h"
 #include "engine/key.h"
 
-/* --- texts --------------------------------------------------------------------------------------- */
+/* --- texts ---------------------------------------------------------------------------------------
+ */
 
 const struct json *ctl_test_value(struct str text, struct arena *arena)
 {
@@ -81,7 +82,8 @@ const struct json *ctl_test_trace_json(const struct stub_result *result, struct 
     return list;
 }
 
-/* --- the world of a test ------------------------------------------------------------------------- */
+/* --- the world of a test -------------------------------------------------------------------------
+ */
 
 static int run_id_make(const struct test_file *file, const struct json *input,
                        const struct json *env, struct wall now, struct arena *arena,
@@ -97,8 +99,8 @@ static int run_id_make(const struct test_file *file, const struct json *input,
     return code ? err_wrap(err, "run_id") : 0;
 }
 
-int ctl_test_config(const struct test_file *file, const struct test_case *test,
-                    struct arena *arena, struct stub_config *out, struct err *err)
+int ctl_test_config(const struct test_file *file, const struct test_case *test, struct arena *arena,
+                    struct stub_config *out, struct err *err)
 {
     struct wall starts_at = test->starts_at;
     if (!wall_is_set(starts_at))
@@ -117,7 +119,8 @@ int ctl_test_config(const struct test_file *file, const struct test_case *test,
     return run_id_make(file, test->input, test->env, starts_at, arena, &out->run_id, err);
 }
 
-/* --- comparing ----------------------------------------------------------------------------------- */
+/* --- comparing -----------------------------------------------------------------------------------
+ */
 
 struct comparison {
     const struct test_case *test;
@@ -223,8 +226,7 @@ static void takes_compare(struct comparison *c, const struct test_expect *expect
 {
     int64_t took = c->result->ended_us;
     if (took < expect->at_least_us || took > expect->at_most_us)
-        differs(c, expect, expect->value->text,
-                duration_format(took - took % MS_US, c->arena));
+        differs(c, expect, expect->value->text, duration_format(took - took % MS_US, c->arena));
 }
 
 static void step_compare(struct comparison *c, const struct test_expect *expect)
@@ -280,7 +282,8 @@ void ctl_test_compare(const struct test_case *test, const struct stub_result *re
     out->count = 0;
     for (uint32_t i = 0; i < test->expects_count; i++)
         one_compare(&c, &test->expects[i]);
-    if (result->broken && out->count < TEST_FAILURES_MAX) /* a fault of the engine, not of the test */
-        out->list[out->count++] = (struct test_failure){
-            test->line, "engine", STR("sound records"), str_z(result->broken)};
+    if (result->broken &&
+        out->count < TEST_FAILURES_MAX) /* a fault of the engine, not of the test */
+        out->list[out->count++] = (struct test_failure){test->line, "engine", STR("sound records"),
+                                                        str_z(result->broken)};
 }

@@ -43,7 +43,8 @@ struct faults {
 };
 #define NOT_UNDONE UINT32_MAX
 
-/* --- summaries ------------------------------------------------------------------------------------ */
+/* --- summaries
+ * ------------------------------------------------------------------------------------ */
 
 static void list_add(struct buf *out, const char *separator)
 {
@@ -89,8 +90,10 @@ static struct str undone_text(const struct faults *faults, const struct stub_res
 /* "not undone: reserve charge; unknown: confirm" */
 static struct str left_text(const struct faults *faults, const struct stub_result *result)
 {
-    static const char *const whys[][2] = {{"not_undone", "not undone"}, {"unknown", "unknown"},
-                                          {"open", "open"},             {"by_hand", "by hand"},
+    static const char *const whys[][2] = {{"not_undone", "not undone"},
+                                          {"unknown", "unknown"},
+                                          {"open", "open"},
+                                          {"by_hand", "by hand"},
                                           {"declared", "declared"}};
     const struct json *list = ctl_test_value(result->row.now.residue, faults->arena);
     struct buf out = {0};
@@ -119,14 +122,15 @@ static struct str doubles_text(const struct faults *faults, const struct stub_re
         list_add(&out, ", ");
         buf_printf(&out, STR_FMT "%s x%u%s", STR_ARG(instance_of(faults, effect)),
                    effect->direction == DIRECTION_COMPENSATE ? ":compensate" : "", effect->effects,
-                   effect->honours_key ? ""
+                   effect->honours_key  ? ""
                    : effect->repeatable ? " (harmless)"
                                         : " (no key)");
     }
     return take(&out, faults->arena);
 }
 
-/* --- walking --------------------------------------------------------------------------------------- */
+/* --- walking
+ * --------------------------------------------------------------------------------------- */
 
 static struct walk *walk_new(struct faults *faults)
 {
@@ -194,7 +198,8 @@ static bool is_called(const struct stub_result *result, uint16_t step, enum dire
     return false;
 }
 
-/* --- faults of calls -------------------------------------------------------------------------------- */
+/* --- faults of calls
+ * -------------------------------------------------------------------------------- */
 
 enum call_fault {
     CALL_REFUSED,
@@ -207,7 +212,7 @@ enum call_fault {
 };
 
 static const char *const call_fault_names[CALL_FAULTS_COUNT] = {
-    "refused for good",   "not to be had",         "first request lost",
+    "refused for good",  "not to be had",     "first request lost",
     "first answer lost", "every answer lost", "arrives twice",
 };
 
@@ -330,7 +335,8 @@ static void calls_walk(struct faults *faults, bool compensation)
     }
 }
 
-/* --- faults at records -------------------------------------------------------------------------------- */
+/* --- faults at records
+ * -------------------------------------------------------------------------------- */
 
 static void record_walk(struct faults *faults, enum walk_group group, const char *call,
                         const struct stub_fault *list, uint32_t count)
@@ -372,7 +378,8 @@ static void records_walk(struct faults *faults, enum walk_group group, enum stub
     }
 }
 
-/* --- the report ----------------------------------------------------------------------------------------- */
+/* --- the report
+ * ----------------------------------------------------------------------------------------- */
 
 static void plain_walk(struct faults *faults)
 {
@@ -465,8 +472,7 @@ static void ends_print(struct faults *faults)
         }
     }
     buf_printf(&faults->ctl->out, "  " STR_FMT ": " STR_FMT "\n",
-               STR_ARG(text_count(faults->played, "walk", faults->arena)),
-               STR_ARG(buf_str(&text)));
+               STR_ARG(text_count(faults->played, "walk", faults->arena)), STR_ARG(buf_str(&text)));
     buf_free(&text);
 }
 
@@ -530,7 +536,8 @@ static void report_print(struct faults *faults, const struct test_case *test,
     ends_print(faults);
 }
 
-/* --- the front door --------------------------------------------------------------------------------------- */
+/* --- the front door
+ * --------------------------------------------------------------------------------------- */
 
 static int sample_make(struct ctl *ctl, const struct test_file *file, struct arena *arena,
                        struct test_case *out)

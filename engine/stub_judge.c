@@ -1,5 +1,7 @@
 /*
  * stub_judge.c: the promises, judged by what the services know and what the run says of itself.
+ *
+ * What an operator vouched for is not judged: a wrong word is believed too.
  */
 #include <stdarg.h>
 
@@ -62,9 +64,8 @@ static void once_judge(struct stub_result *result, const struct stub_effect *eff
                        struct stub_broken *out)
 {
     uint32_t own = effect->effects - MIN(effect->duplicates, effect->effects);
-    if (own > 1 && (effect->honours_key || !effect->repeatable))
-        promise_broken(result, out, "%u effects under the key " STR_FMT, own,
-                       STR_ARG(effect->key));
+    if (own > 1 && !result->vouched[effect->step] && (effect->honours_key || !effect->repeatable))
+        promise_broken(result, out, "%u effects under the key " STR_FMT, own, STR_ARG(effect->key));
 }
 
 /* 2. What the run says of an effect is what its service knows. */
@@ -74,10 +75,11 @@ static void truth_judge(struct stub_result *result, const struct record_effect *
     const struct plan_step *step = &result->row.plan->steps[effect->ref.step];
     const struct plan_action *action = step_action(step, effect->ref.direction);
     uint64_t order;
-    uint32_t effects = stub_effects_of(result, effect->ref.step, effect->ref.item,
-                                       effect->ref.direction, &order);
+    uint32_t effects =
+        stub_effects_of(result, effect->ref.step, effect->ref.item, effect->ref.direction, &order);
     struct str name = name_of(result, effect->ref.step, effect->ref.item);
-    if (effect->state.by_hand || action_kind_waits(action->kind) || action->kind == ACTION_CHILD)
+    if (effect->state.by_hand || result->vouched[effect->ref.step] ||
+        action_kind_waits(action->kind) || action->kind == ACTION_CHILD)
         return;
     if (effect->state.state == STEP_APPLIED && !effects)
         promise_broken(result, out, STR_FMT " is called applied, but its service did nothing",
@@ -98,8 +100,8 @@ static void undone_judge(struct stub_result *result, uint16_t index, struct str 
     uint32_t done = stub_effects_of(result, index, item, DIRECTION_EXECUTE, &order);
     uint32_t undone = stub_effects_of(result, index, item, DIRECTION_COMPENSATE, &order);
     struct str name = name_of(result, index, item);
-    if (!done || undone || step->action.effect == EFFECT_PURE ||
-        stub_residue_names(result, name) || (forward && forward->state.by_hand))
+    if (!done || undone || step->action.effect == EFFECT_PURE || stub_residue_names(result, name) ||
+        (forward && forward->state.by_hand) || result->vouched[index])
         return;
     promise_broken(result, out,
                    "the run ended %s, but " STR_FMT
@@ -148,8 +150,8 @@ static void completed_judge(struct stub_result *result, uint16_t index, struct s
         if (effect->ref.direction == DIRECTION_COMPENSATE)
             promise_broken(result, out, "the run is completed and has undone " STR_FMT,
                            STR_ARG(name));
-        else if (effect == stub_row_newest(&result->row, index, effect->ref.item,
-                                           DIRECTION_EXECUTE) &&
+        else if (effect ==
+                     stub_row_newest(&result->row, index, effect->ref.item, DIRECTION_EXECUTE) &&
                  effect->state.state != STEP_APPLIED && effect->state.state != STEP_SKIPPED &&
                  step->on_failure != ON_FAILURE_CONTINUE)
             promise_broken(result, out, "the run is completed, but " STR_FMT " is %s",

@@ -80,7 +80,8 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
     case RECORD_EFFECT:
         effect = stub_row_effect(row, &record->effect.ref);
         if (!effect)
-            return arena_printf(row->arena, "an effect of step %s is updated that was never claimed",
+            return arena_printf(row->arena,
+                                "an effect of step %s is updated that was never claimed",
                                 row->plan->steps[record->effect.ref.step].id)
                 .ptr;
         *effect = record->effect;
@@ -127,6 +128,7 @@ const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struc
     if (row->has_run_record)
         records[(*count)++] = (struct run_record){.kind = RECORD_RUN, .run = row->now};
     if (row->events)
-        records[(*count)++] = (struct run_record){.kind = RECORD_EVENT, .event = {.seq = row->events}};
+        records[(*count)++] =
+            (struct run_record){.kind = RECORD_EVENT, .event = {.seq = row->events}};
     return records;
 }

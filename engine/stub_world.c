@@ -13,6 +13,8 @@
 #include "engine/outcome.h"
 #include "engine/runner.h"
 
+#define LEAD_US MS_US /* the daemon is there before the client */
+
 struct stub_event {
     struct stub_event *before, *after; /* of the queue */
     int64_t at;
@@ -51,7 +53,7 @@ struct sends { /* how often an effect was sent: which answer is next */
 struct stub_world {
     const struct stub_config *config;
     struct stub_result *out;
-    struct arena *arena; /* the result's */
+    struct arena *arena;             /* the result's */
     struct stub_event *first, *last; /* ascending */
     int64_t now, starts_at;
     uint64_t order;
@@ -68,7 +70,8 @@ struct stub_world {
 static void daemon_boots(struct stub_event *event);
 static void daemon_poke(struct stub_world *world, int64_t delay_us);
 
-/* --- small things ------------------------------------------------------------------------------ */
+/* --- small things ------------------------------------------------------------------------------
+ */
 
 static int64_t since_submit(const struct stub_world *world)
 {
@@ -95,8 +98,8 @@ static void tell(struct stub_world *world, const char *fmt, ...)
     va_start(args, fmt);
     buf_vprintf(&text, fmt, args);
     va_end(args);
-    out->lines = grown(world->arena, out->lines, out->lines_count, &world->lines_size,
-                       sizeof(*out->lines));
+    out->lines =
+        grown(world->arena, out->lines, out->lines_count, &world->lines_size, sizeof(*out->lines));
     out->lines[out->lines_count++] =
         (struct stub_line){since_submit(world), arena_str(world->arena, buf_str(&text))};
     buf_free(&text);
@@ -132,7 +135,8 @@ static bool event_reaches(const struct stub_event *event)
     return event->world->runner && event->incarnation == event->world->incarnation;
 }
 
-/* --- the daemon --------------------------------------------------------------------------------- */
+/* --- the daemon ---------------------------------------------------------------------------------
+ */
 
 static void daemon_turn(struct stub_event *event)
 {
@@ -168,7 +172,8 @@ static void daemon_crash(struct stub_world *world, const char *when)
     schedule(world, STUB_RESTART_US, NULL, daemon_boots);
 }
 
-/* --- the store ---------------------------------------------------------------------------------- */
+/* --- the store ----------------------------------------------------------------------------------
+ */
 
 static void *stub_encode(void *arg, const struct unit *unit)
 {
@@ -321,8 +326,8 @@ static void unit_is_durable(struct stub_world *world, struct message *message)
         return;
     }
     if (unit_fault(world, STUB_FAULT_CANCEL))
-        schedule(world, STUB_STORE_US, NULL, cancel_now);
-    schedule(world, STUB_STORE_US / 2, message, unit_answered);
+        schedule(world, 0, NULL, cancel_now);
+    schedule(world, 0, message, unit_answered);
 }
 
 static void unit_arrived(struct stub_event *event)
@@ -342,7 +347,7 @@ static void stub_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
     message->unit = encoded;
     message->seq = seq;
     ASSERT(epoch == world->epoch);
-    schedule(world, STUB_STORE_US / 2, message, unit_arrived);
+    schedule(world, 0, message, unit_arrived);
 }
 
 static void ledger_effect(struct stub_world *world, struct stub_effect *effect)
@@ -387,7 +392,7 @@ static void stub_commit(void *arg, uint64_t id, void *encoded)
     struct message *message = arena_new(world->arena, struct message);
     message->unit = encoded;
     message->invocation = id;
-    schedule(world, STUB_STORE_US / 2, message, commit_arrived);
+    schedule(world, 0, message, commit_arrived);
 }
 
 static void row_load(struct stub_world *world, bool pickups)
@@ -405,8 +410,8 @@ static void load_arrived(struct stub_event *event)
     uint64_t *shards = event->data;
     if (!event_reaches(event))
         return;
-    bool open = world->row_exists && !run_state_is_terminal(row->now.state) &&
-                row->now.state != RUN_PARKED;
+    bool open =
+        world->row_exists && !run_state_is_terminal(row->now.state) && row->now.state != RUN_PARKED;
     if (open && *shards >> shard_of(row->id) & 1)
         row_load(world, true);
     runner_load_done(world->runner, *shards);
@@ -441,7 +446,8 @@ static void stub_load_run(void *arg, struct str run_id)
     schedule(world, 0, which, load_run_arrived);
 }
 
-/* --- the services ------------------------------------------------------------------------------- */
+/* --- the services -------------------------------------------------------------------------------
+ */
 
 static struct stub_effect *ledger_find(struct stub_world *world, const struct invocation *from,
                                        uint16_t step, struct str item)
@@ -561,8 +567,7 @@ static void reply_make(struct stub_world *world, struct flight *flight)
         reply->kind = flight->own_database && !answer->sqlstate[0] ? REPLY_SQL_OPEN : REPLY_SQL;
         memcpy(reply->sqlstate, answer->sqlstate, sizeof(reply->sqlstate));
         if (!answer->body.ptr)
-            reply->body =
-                str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
+            reply->body = str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
         return;
     case ACTION_WORKER:
     case ACTION_CHILD:
@@ -657,6 +662,15 @@ static void request_arrived(struct stub_event *event)
     schedule(world, 0, flight, reply_arrived)->incarnation = event->incarnation;
 }
 
+static void request_failed(struct stub_event *event)
+{
+    struct flight *flight = event->data;
+    if (event_reaches(event))
+        tell(event->world, STR_FMT ": " STR_FMT, STR_ARG(flight->name),
+             STR_ARG(flight->reply.error));
+    reply_arrived(event);
+}
+
 /* No service sees the request. */
 static void request_fails(struct stub_world *world, struct flight *flight)
 {
@@ -683,8 +697,7 @@ static void request_fails(struct stub_world *world, struct flight *flight)
         reply->kind = REPLY_SQL;
         memcpy(reply->sqlstate, "08006", 6);
     }
-    tell(world, STR_FMT ": " STR_FMT, STR_ARG(flight->name), STR_ARG(reply->error));
-    schedule(world, delay_us, flight, reply_arrived);
+    schedule(world, delay_us, flight, request_failed);
 }
 
 static void call_note(struct stub_world *world, uint16_t step, struct str item,
@@ -692,8 +705,8 @@ static void call_note(struct stub_world *world, uint16_t step, struct str item,
 {
     struct stub_result *out = world->out;
     struct effect_ref ref = {.step = step, .item = item, .direction = from->direction};
-    out->calls = grown(world->arena, out->calls, out->calls_count, &world->calls_size,
-                       sizeof(*out->calls));
+    out->calls =
+        grown(world->arena, out->calls, out->calls_count, &world->calls_size, sizeof(*out->calls));
     out->calls[out->calls_count++] = (struct stub_call){since_submit(world), step, item,
                                                         from->direction, effect_name(world, &ref)};
 }
@@ -725,8 +738,7 @@ static void claim_check(struct stub_world *world, const struct invocation *from,
 {
     const struct record_effect *effect =
         stub_row_newest(&world->out->row, step, item, from->direction);
-    if (!effect || effect->state.state != STEP_CLAIMED ||
-        effect->state.attempts != from->attempt)
+    if (!effect || effect->state.state != STEP_CLAIMED || effect->state.attempts != from->attempt)
         broken(world, arena_printf(world->arena, "%s is sent without a durable claim",
                                    world->config->plan->steps[step].id)
                           .ptr);
@@ -742,8 +754,8 @@ static void stub_start(void *arg, const struct invocation *from)
     struct stub_world *world = arg;
     const char *dot = memchr(from->step.ptr, '.', from->step.len);
     struct str id = {from->step.ptr, dot ? (size_t)(dot - from->step.ptr) : from->step.len};
-    struct str item = dot ? arena_str(world->arena, (struct str){dot + 1, from->step.len - id.len - 1})
-                          : STR("");
+    struct str item =
+        dot ? arena_str(world->arena, (struct str){dot + 1, from->step.len - id.len - 1}) : STR("");
     uint16_t step = plan_step_find(world->config->plan, id);
     ASSERT(step != PLAN_STEP_NONE);
     bool compensation = from->direction == DIRECTION_COMPENSATE;
@@ -765,7 +777,8 @@ static void stub_start(void *arg, const struct invocation *from)
                                    send_count(world, step, item, from->direction));
     map_insert(&world->flights, &flight->node, rand_mix(from->id));
     if (flight->answer.kind == TEST_ANSWER_LOST && flight->own_database)
-        flight->answer.kind = TEST_ANSWER_REPLY; /* the port finds out by itself what became of it */
+        flight->answer.kind =
+            TEST_ANSWER_REPLY; /* the port finds out by itself what became of it */
     if (flight->answer.kind != TEST_ANSWER_REPLY && flight->answer.kind != TEST_ANSWER_LOST) {
         request_fails(world, flight);
         return;
@@ -785,7 +798,8 @@ static void stub_drop(void *arg, uint64_t id)
     (void)arg, (void)id; /* the lane is never lost: only a crash cuts attempts off */
 }
 
-/* --- the operator ------------------------------------------------------------------------------- */
+/* --- the operator -------------------------------------------------------------------------------
+ */
 
 struct act {
     struct stub_world *world;
@@ -798,7 +812,7 @@ static void verb_done(void *arg, const struct runner_answer *answer)
 {
     struct act *act = arg;
     if (answer->err.code == ERR_UNAVAILABLE)
-        schedule(act->world, STUB_STORE_US, act, verb_now);
+        schedule(act->world, MS_US, act, verb_now);
     else
         tell(act->world, "%s: %s", act->verb->verb, answer->err.code ? answer->err.text : "ok");
 }
@@ -870,7 +884,8 @@ static void submit(struct stub_event *event)
     schedule(world, 5 * SECOND_US, NULL, submit);
 }
 
-/* --- the world ---------------------------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------------------------------
+ */
 
 static void stub_changed(void *arg, const struct run *run)
 {
@@ -918,20 +933,38 @@ static void events_play(struct stub_world *world)
     }
 }
 
+/* Whoever settles or skips a step is believed, so the promises about it are theirs to keep. */
+static const bool *vouched_make(const struct stub_config *config, struct arena *arena)
+{
+    bool *vouched = arena_array(arena, bool, config->plan->steps_count);
+    for (uint32_t i = 0; i < config->verbs_count; i++) {
+        const struct test_verb *verb = &config->verbs[i];
+        if (strcmp(verb->verb, "settle") != 0 && strcmp(verb->verb, "skip") != 0)
+            continue;
+        size_t len = 0;
+        while (len < verb->step.len && verb->step.ptr[len] != '.' && verb->step.ptr[len] != ':')
+            len++;
+        for (uint16_t step = 0; step < config->plan->steps_count; step++)
+            if (!len || str_eq_z((struct str){verb->step.ptr, len}, config->plan->steps[step].id))
+                vouched[step] = true;
+    }
+    return vouched;
+}
+
 void stub_play(const struct stub_config *config, struct stub_result *out)
 {
     struct stub_world world = {.config = config, .out = out, .arena = &out->arena};
     memset(out, 0, sizeof(*out));
-    out->row = (struct stub_row){.arena = &out->arena,
-                                 .id = arena_str(&out->arena, config->run_id),
-                                 .plan = config->plan};
+    out->row = (struct stub_row){
+        .arena = &out->arena, .id = arena_str(&out->arena, config->run_id), .plan = config->plan};
+    out->vouched = vouched_make(config, &out->arena);
     world.effects_tail = &out->effects;
     world.starts_at = wall_is_set(config->starts_at) ? config->starts_at.us : STUB_STARTS_AT_US;
-    world.now = world.starts_at - STUB_STORE_US; /* the daemon is there before the client */
+    world.now = world.starts_at - LEAD_US;
     schedule(&world, 0, NULL, daemon_boots);
-    schedule(&world, STUB_STORE_US, NULL, submit);
+    schedule(&world, LEAD_US, NULL, submit);
     for (uint32_t i = 0; i < config->verbs_count; i++)
-        verb_schedule(&world, STUB_STORE_US + config->verbs[i].at_us, &config->verbs[i]);
+        verb_schedule(&world, LEAD_US + config->verbs[i].at_us, &config->verbs[i]);
     events_play(&world);
     runner_free(world.runner);
     map_free(&world.flights);

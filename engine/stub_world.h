@@ -15,8 +15,8 @@
 /* Where a test says nothing of a time. */
 #define STUB_STARTS_AT_US (INT64_C(1767225600) * SECOND_US) /* 2026-01-01T00:00:00Z */
 #define STUB_LATENCY_US (50 * MS_US)                        /* of an answer */
-#define STUB_STORE_US (1 * MS_US)                           /* of a unit, there and back */
-#define STUB_RESTART_US (1 * SECOND_US)                     /* a daemon that died is back then */
+/* Deciding and storing take no time, so that times are easy to foretell. */
+#define STUB_RESTART_US (1 * SECOND_US) /* a daemon that died is back then */
 /* A world that does not come to rest by then never will. */
 #define STUB_EVENTS_MAX 200000
 
@@ -25,8 +25,8 @@ enum stub_fault_kind {
     STUB_FAULT_ANSWER,       /* `answer` to the sends from `first` to `last` of the effect */
     STUB_FAULT_DUPLICATE,    /* each request of the effect arrives twice */
     STUB_FAULT_CRASH_BEFORE, /* the daemon dies with unit `unit` on its way: it is not written */
-    STUB_FAULT_CRASH_AFTER,  /* the daemon dies when unit `unit` is durable, before it hears of it */
-    STUB_FAULT_CANCEL,       /* an operator cancels when unit `unit` is durable */
+    STUB_FAULT_CRASH_AFTER, /* the daemon dies when unit `unit` is durable, before it hears of it */
+    STUB_FAULT_CANCEL,      /* an operator cancels when unit `unit` is durable */
 };
 
 struct stub_fault {
@@ -42,8 +42,8 @@ struct stub_config { /* borrowed while the world is played */
     const struct plan *plan;
     struct str run_id;
     const struct json *input;
-    const struct json *env; /* NULL: none */
-    struct wall starts_at;  /* unset: STUB_STARTS_AT_US */
+    const struct json *env;    /* NULL: none */
+    struct wall starts_at;     /* unset: STUB_STARTS_AT_US */
     const struct str *outputs; /* by step: the body of an answer that nobody wrote */
     const struct test_answers *answers;
     const struct test_verb *verbs;
@@ -85,14 +85,15 @@ struct stub_effect {
 struct stub_result {
     struct arena arena; /* owns what follows */
     struct stub_row row;
-    bool at_rest;      /* false: it was still going on after STUB_EVENTS_MAX */
-    int64_t ended_us;  /* the last change of the run's state, since the submit */
-    uint32_t units;    /* transactions written or tried */
+    bool at_rest;     /* false: it was still going on after STUB_EVENTS_MAX */
+    int64_t ended_us; /* the last change of the run's state, since the submit */
+    uint32_t units;   /* transactions written or tried */
     struct stub_call *calls;
     struct stub_line *lines;
     struct stub_effect *effects; /* in order of the first request */
     uint32_t calls_count, lines_count;
-    const char *broken; /* a write that no store would take, or an image that is not sound */
+    const bool *vouched; /* by step: an operator said what became of it, and was believed */
+    const char *broken;  /* a write that no store would take, or an image that is not sound */
 };
 
 void stub_play(const struct stub_config *config, struct stub_result *out);
