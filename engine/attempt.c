@@ -335,7 +335,12 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
     case OUTCOME_NONE: ASSERT(!"an outcome");
     }
     draft_effect(draft, instance, direction, &side);
-    attempt_history(draft, instance, direction, &before, reply, &verdict);
+    if (before.state == STEP_CLAIMED)
+        attempt_history(draft, instance, direction, &before, reply, &verdict);
+    else /* the attempt's own row says what was known when it was given up */
+        draft_event(draft, "late answer",
+                    key_instance(instance_step(draft, instance), instance->item, draft->scratch),
+                    str_z(outcome_name(verdict.outcome)));
 }
 
 void attempt_not_taken(struct draft *draft, struct instance *instance, enum direction direction)

@@ -322,8 +322,13 @@ static void pause_decide(struct draft *draft, bool paused)
     now.paused = paused;
     draft_run(draft, &now);
     verb_event(draft, STR(""));
-    if (!paused && is_active(draft->run))
-        due_decide(draft);
+    if (paused || !is_active(draft->run))
+        return;
+    for (uint16_t i = 0; i < draft->run->instances_count; i++) {
+        task_recover(draft, &draft->run->instances[i], DIRECTION_EXECUTE);
+        task_recover(draft, &draft->run->instances[i], DIRECTION_COMPENSATE);
+    }
+    due_decide(draft);
 }
 
 /* The side that stops this instance, DIRECTION_NONE if none does. */

@@ -264,7 +264,7 @@ static const struct json *response_value(const struct reply *reply, const struct
     }
     if (reply->kind == REPLY_WORKER) {
         json_object_add_z(response, "status",
-                          json_string_z(arena, reply->failed ? "failed" : "complete"));
+                          json_string_z(arena, reply->failed ? "failed" : "completed"));
         json_object_add_z(response, "body", value);
         return response;
     }
