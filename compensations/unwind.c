@@ -111,14 +111,14 @@ void unwind_begin(struct draft *draft)
     for (uint16_t i = 0; i < run->instances_count; i++) {
         struct instance *instance = &run->instances[i];
         const struct plan_step *step = plan_step_of(run, instance);
-        if (instance->execute.state == STEP_WAITING) {
+        bool ask = instance->execute.maybe_applied && !step->compensate.tolerant;
+        if (instance->execute.state == STEP_WAITING && !ask) {
             struct effect_state side = instance->execute;
-            side.state = STEP_WITHDRAWN;
+            side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_WITHDRAWN;
             side.next_at = WALL_NONE;
             side.ended_at = draft->event->now;
             draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
-        } else if (instance->execute.state == STEP_RETRYING &&
-                   (!instance->execute.maybe_applied || step->compensate.tolerant)) {
+        } else if (instance->execute.state == STEP_RETRYING && !ask) {
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
         }
     }

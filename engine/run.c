@@ -164,6 +164,15 @@ struct instance *run_instance(const struct run *run, uint16_t step, struct str i
     return NULL;
 }
 
+struct instance *run_instance_named(const struct run *run, struct str name)
+{
+    const char *dot = name.len ? memchr(name.ptr, '.', name.len) : NULL;
+    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
+    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
+    uint16_t step = plan_step_find(run->plan, id);
+    return step == PLAN_STEP_NONE ? NULL : run_instance(run, step, item);
+}
+
 /* Keeps the old copy when the text did not change, so that updates do not pile up in the arena. */
 static struct str text_keep(struct run *run, struct str old, struct str new)
 {

@@ -248,6 +248,8 @@ void run_record_copy(struct run_record *record, struct arena *arena);
 const char *run_check(const struct run *run);
 
 struct instance *run_instance(const struct run *run, uint16_t step, struct str item);
+/* By the name that keys and verbs use: "charge", "send.3". NULL: there is none. */
+struct instance *run_instance_named(const struct run *run, struct str name);
 static inline struct effect_state *instance_side(struct instance *instance,
                                                  enum direction direction)
 {
