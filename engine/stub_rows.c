@@ -70,6 +70,7 @@ static const char *claim_write(struct stub_row *row, const struct record_effect 
 const char *stub_row_write(struct stub_row *row, const struct run_record *record)
 {
     struct record_effect *effect;
+    struct str items;
     switch (record->kind) {
     case RECORD_START:
         row->start = record->start;
@@ -84,7 +85,10 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
                                 "an effect of step %s is updated that was never claimed",
                                 row->plan->steps[record->effect.ref.step].id)
                 .ptr;
+        items = effect->state.items;
         *effect = record->effect;
+        if (!effect->state.items.ptr) /* as it was */
+            effect->state.items = items;
         return NULL;
     case RECORD_RUN:
         if (run_state_is_terminal(row->now.state))

@@ -621,6 +621,7 @@ static void said(const struct reply *reply, struct buf *out)
     case REPLY_EXEC: buf_printf(out, "exit %d", reply->status); break;
     case REPLY_SQL:
     case REPLY_SQL_OPEN: buf_printf(out, "%s", reply->sqlstate[0] ? reply->sqlstate : "ok"); break;
+    case REPLY_WORKER: buf_add_z(out, reply->failed ? "failed" : "completed"); break;
     case REPLY_NONE:
     case REPLY_CANNOT_SEND:
     case REPLY_NOT_CONNECTED:

@@ -28,7 +28,7 @@ static struct plan *compile(const char *text)
     return plan;
 }
 
-#define TAIL                                                                               \
+#define TAIL                                                                                  \
     "\nrun_id: x\nservices: {s: {url: \"http://127.0.0.1:1\", idempotency: {header: K, ttl: " \
     "1d}}}\nsteps: [{id: nap, action: {sleep: 1s}}]\n"
 
@@ -64,11 +64,12 @@ static void inputs(void **state)
                  "x: {type: number, exclusiveMinimum: 2}, z: {type: integer, maximum: -3}, "
                  "b: {type: boolean}, n: {type: \"null\"}}}",
                  "{\"i\":1,\"m\":7,\"x\":3,\"z\":-3,\"b\":true,\"n\":null}");
-    assert_input("{type: object, properties: {s: {type: string}, l: {type: string, minLength: 8}, "
-                 "m: {type: string, maxLength: 3}, t: {type: string, format: date-time}, "
-                 "e: {type: string, format: email}}}",
-                 "{\"s\":\"sample\",\"l\":\"samplexx\",\"m\":\"sam\",\"t\":\"2026-01-01T00:00:00Z\","
-                 "\"e\":\"sample@example.org\"}");
+    assert_input(
+        "{type: object, properties: {s: {type: string}, l: {type: string, minLength: 8}, "
+        "m: {type: string, maxLength: 3}, t: {type: string, format: date-time}, "
+        "e: {type: string, format: email}}}",
+        "{\"s\":\"sample\",\"l\":\"samplexx\",\"m\":\"sam\",\"t\":\"2026-01-01T00:00:00Z\","
+        "\"e\":\"sample@example.org\"}");
     assert_input("{type: object, properties: {a: {type: array, items: {type: integer}, "
                  "minItems: 2}, o: {type: object, properties: {k: {type: string}}}}}",
                  "{\"a\":[1,1],\"o\":{\"k\":\"sample\"}}");
@@ -120,20 +121,20 @@ static void outputs(void **state)
 static void titles(void **state)
 {
     struct arena arena = {0};
-    struct plan *plan = compile(
-        "workflow: w\nrun_id: x\n"
-        "services: {s: {url: \"http://127.0.0.1:1\", idempotency: {header: K, ttl: 1d}}}\n"
-        "steps:\n"
-        "  - id: a\n"
-        "    action: {post: s/a, body: {}}\n"
-        "    compensate: {delete: \"s/a/${{   run.id }}/x\"}\n"
-        "  - id: b\n"
-        "    action:\n"
-        "      sql: |\n"
-        "        insert into t\n"
-        "          values (1)\n"
-        "    compensate: {exec: [/bin/undo, b]}\n"
-        "  - {id: c, action: {sleep: 30m}}\n");
+    struct plan *plan =
+        compile("workflow: w\nrun_id: x\n"
+                "services: {s: {url: \"http://127.0.0.1:1\", idempotency: {header: K, ttl: 1d}}}\n"
+                "steps:\n"
+                "  - id: a\n"
+                "    action: {post: s/a, body: {}}\n"
+                "    compensate: {delete: \"s/a/${{   run.id }}/x\"}\n"
+                "  - id: b\n"
+                "    action:\n"
+                "      sql: |\n"
+                "        insert into t\n"
+                "          values (1)\n"
+                "    compensate: {exec: [/bin/undo, b]}\n"
+                "  - {id: c, action: {sleep: 30m}}\n");
     (void)state;
     const struct dsl_title *list = dsl_titles(plan, &arena);
     assert_string_equal(list[0].action.ptr, "post s/a");

@@ -211,7 +211,8 @@ static void duplicates(void **state)
     stub_result_free(&result);
 }
 
-/* --- each promise, broken ----------------------------------------------------------------------- */
+/* --- each promise, broken -----------------------------------------------------------------------
+ */
 
 static void sees_doubles(void **state)
 {
@@ -288,8 +289,7 @@ static void sees_an_end_that_is_none(void **state)
     play(NULL, 0, &result);
     result.row.now.state = RUN_RUNNING;
     stub_judge(&result, &broken);
-    assert_string_equal(broken.list[0].ptr,
-                        "the run does not come to an end: it is still running");
+    assert_string_equal(broken.list[0].ptr, "the run does not come to an end: it is still running");
     stub_result_free(&result);
 
     play(&fault, 1, &result);
@@ -322,8 +322,7 @@ static void refuses_unsound_writes(void **state)
     assert_string_equal(stub_row_write(&result.row, &record),
                         "an effect of step flight is updated that was never claimed");
     record = (struct run_record){.kind = RECORD_RUN, .run = result.row.now};
-    assert_string_equal(stub_row_write(&result.row, &record),
-                        "the run goes on after it has ended");
+    assert_string_equal(stub_row_write(&result.row, &record), "the run goes on after it has ended");
     record = (struct run_record){.kind = RECORD_EVENT, .event = {.seq = 99}};
     assert_non_null(stub_row_write(&result.row, &record));
     stub_result_free(&result);
