@@ -61,10 +61,16 @@ const struct lang_key lang_keys[] = {
 
     {LANG_AUTH, "bearer", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "A bearer token."},
     {LANG_AUTH, "basic", LANG_GROUP, LANG_BASIC, 0, NULL, NULL, NULL, "HTTP basic."},
-    {LANG_AUTH, "oauth2", LANG_ANY, 0, P, NULL, NULL, NULL, "OAuth 2 client credentials."},
+    {LANG_AUTH, "oauth2", LANG_GROUP, LANG_OAUTH2, P, NULL, NULL, NULL,
+     "OAuth 2 client credentials."},
 
     {LANG_BASIC, "user", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The user."},
     {LANG_BASIC, "password", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The password."},
+
+    {LANG_OAUTH2, "token_url", LANG_TEXT, 0, R, NULL, NULL, NULL, "Where tokens are fetched."},
+    {LANG_OAUTH2, "client_id", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Who we are there."},
+    {LANG_OAUTH2, "client_secret", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Our secret there."},
+    {LANG_OAUTH2, "scope", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Scopes, with blanks between them."},
 
     {LANG_IDEMPOTENCY, "header", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The header's name."},
     {LANG_IDEMPOTENCY, "query", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The query parameter's name."},
