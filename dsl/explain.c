@@ -560,6 +560,36 @@ static const struct {
          "    workflow: order\n"
          "    run_id: order-${{ input.order_id }}\n"
          "    steps: [...]\n"),
+    PAGE("W312", "a loop whose instances have no names",
+         "Without `key_by` an instance is named by its place in the list. If the list is\n"
+         "fetched again and comes in another order, the place says nothing about the item.\n",
+         "    for_each: steps.find.output.orders\n"
+         "    action: {post: shop/invoices, body: {order: \"${{ item.id }}\"}}\n",
+         "    for_each: steps.find.output.orders\n"
+         "    key_by: item.id\n"
+         "    action: {post: shop/invoices, body: {order: \"${{ item.id }}\"}}\n"),
+    PAGE("W313", "a join that opens without a branch",
+         "Skipped steps and failed ones with `on_failure: continue` count as done, so what\n"
+         "needs them runs without what they should have brought.\n",
+         "    - {id: discount, if: input.member, needs: [], action: {...}}\n"
+         "    - {id: price, needs: [], action: {...}}\n"
+         "    - {id: charge, needs: [discount, price], action: {...}}\n",
+         "    - id: charge\n"
+         "      needs: [discount, price]\n"
+         "      if: \"steps.discount.state == 'applied' || !input.member\"\n"
+         "      action: {...}\n"),
+    PAGE("W314", "a write that can be executed twice",
+         "A timeout, and a 500, 502 or 504, leave open whether the service did it. Sending\n"
+         "again is safe only where the service honours the key, or where a repeat does no\n"
+         "harm. `retryable` means: certainly not applied.\n",
+         "    services: {shop: {url: \"http://shop\"}}\n"
+         "    # ...\n"
+         "    action:\n"
+         "      post: shop/orders\n"
+         "      outcomes: [{when: response.status >= 500, is: retryable}]\n",
+         "    services: {shop: {url: \"http://shop\", idempotency: {header: Idempotency-Key, ttl: 24h}}}\n"
+         "    # ...\n"
+         "    action: {post: shop/orders}     # 503 is retried, 500 is sent again with its key\n"),
     /* clang-format on */
 };
 
