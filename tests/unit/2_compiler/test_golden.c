@@ -17,6 +17,7 @@
 
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
+#include "dsl/set.h"
 
 #define FOLDER "tests/golden/dsl"
 #define FILES_MAX 500
@@ -76,8 +77,9 @@ static void golden(void **state)
     diags_init(&diags, file, buf_str(&source));
     struct plan *plan = dsl_compile(buf_str(&source), &options, &diags);
     assert_int_equal(plan == NULL, diags.errors > 0);
+    dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
     diags_print(&diags, false, &text);
-    if (plan)
+    if (plan && !diags.errors)
         buf_printf(&text, "%s: %u steps, %u warnings\n", file, plan->steps_count, diags.warnings);
     else
         buf_printf(&text, "%s: refused, %u errors, %u warnings\n", file, diags.errors,
