@@ -84,7 +84,12 @@ struct port_invoke {
     void (*drop)(void *arg, uint64_t invocation_id);
 };
 
-struct run_event;
+/* Tasks that workers may take. An offer may come twice and may be void by the time it is taken: the
+ * take is what decides (EVENT_TAKE). */
+struct port_tasks {
+    void *arg;
+    void (*offer)(void *arg, struct str queue, struct str run_id, struct str key);
+};
 
 /* What others want to know; called once the facts are durable. */
 struct port_watch {

@@ -70,7 +70,8 @@ struct invocation {
     X(REPLY_HTTP, "http")                                                                         \
     X(REPLY_EXEC, "exec")                                                                         \
     X(REPLY_SQL, "sql")                                                                           \
-    X(REPLY_SQL_OPEN, "sql_open") /* done in a transaction that waits for its record to commit */
+    X(REPLY_SQL_OPEN, "sql_open") /* done in a transaction that waits for its record to commit */ \
+    X(REPLY_WORKER, "worker")
 enum reply_kind {
     REPLY_NONE,
 #define X(id, name) id,
@@ -96,6 +97,8 @@ struct reply {
     bool body_dropped;      /* over the limit: body is absent, status holds */
     char sqlstate[6];       /* sql: "" = success */
     bool commit_lost;       /* sql elsewhere: the connection went away in COMMIT */
+    bool failed, retryable; /* worker: it failed; it may work later */
+    struct str code;        /* worker: its name for the failure, or absent */
 };
 
 #define BODY_BYTES_MAX (1024 * 1024) /* one payload: answer, stdout or rendered body */

@@ -7,17 +7,22 @@
  * committed.
  *
  *     start {"n": 1}                 submit with this input
- *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP = compensation
+ *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP means its
+ *                                    compensation, STEP.ITEM the item of a loop
  *     reply STEP WORD                no_answer, not_connected, local_shortage, cannot_send,
- * not_sent, sql SQLSTATE, sql_open, exec CODE, timeout wait DURATION                  time passes
+ *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
+ *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
  *     reload                         forget the image, rebuild it from the rows
  *     cancel|pause|resume|retry|compensate|abandon
  *     settle STEP applied|not_applied    skip STEP
+ *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
+ *     complete|fail|fail_for_now|heartbeat STEP [as NAME] [JSON]    with that token
  */
 #include "dsl/dsl.h"
 #include "engine/decide.h"
+#include "engine/key.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -28,7 +33,8 @@
 #include <cmocka.h>
 
 #define FOLDER "tests/golden/decide"
-#define ROWS_MAX 64
+#define ROWS_MAX 256
+#define TAKES_MAX 16
 
 struct scene {
     struct plan *plan;
@@ -41,6 +47,10 @@ struct scene {
     bool has_run_row;
     struct record_effect effects[ROWS_MAX];
     uint32_t effects_count, events;
+    struct {
+        struct str name, token;
+    } takes[TAKES_MAX];
+    unsigned takes_count;
 };
 
 static struct str word_next(struct str *line)
@@ -76,15 +86,23 @@ static void time_print(struct scene *scene, const char *what, struct wall at)
     arena_free(&scratch);
 }
 
+/* "undo:send.3" */
+static void ref_print(struct scene *scene, const struct effect_ref *ref)
+{
+    buf_printf(&scene->out, "%s%s", ref->direction == DIRECTION_COMPENSATE ? "undo:" : "",
+               scene->plan->steps[ref->step].id);
+    if (ref->item.len)
+        buf_printf(&scene->out, "." STR_FMT, STR_ARG(ref->item));
+}
+
 static void effect_print(struct scene *scene, const struct run_record *record)
 {
     const struct effect_state *side = &record->effect.state;
     const char *verb = record->kind == RECORD_CLAIM    ? "insert"
                        : record->kind == RECORD_EFFECT ? "update"
                                                        : "begin ";
-    buf_printf(&scene->out, "    %s %s%s", verb,
-               record->effect.ref.direction == DIRECTION_COMPENSATE ? "undo:" : "",
-               scene->plan->steps[record->effect.ref.step].id);
+    buf_printf(&scene->out, "    %s ", verb);
+    ref_print(scene, &record->effect.ref);
     if (side->generation > 1)
         buf_printf(&scene->out, "@%u", side->generation);
     buf_printf(&scene->out, " %s", step_state_name(side->state));
@@ -101,6 +119,8 @@ static void effect_print(struct scene *scene, const struct run_record *record)
     if (side->output_invalid)
         buf_add_z(&scene->out, ", output invalid");
     time_print(scene, "next", side->next_at);
+    if (side->items.ptr && record->kind == RECORD_CLAIM)
+        buf_printf(&scene->out, ", items " STR_FMT, STR_ARG(side->items));
     if (side->output.ptr)
         buf_printf(&scene->out, ", output " STR_FMT, STR_ARG(side->output));
     if (side->error.ptr && side->state != STEP_CLAIMED)
@@ -116,10 +136,9 @@ static void record_print(struct scene *scene, const struct run_record *record)
     case RECORD_EFFECT:
     case RECORD_BEGUN: effect_print(scene, record); break;
     case RECORD_ATTEMPT:
-        buf_printf(&scene->out, "    attempt %u of %s%s was %s\n", record->attempt.number,
-                   record->attempt.ref.direction == DIRECTION_COMPENSATE ? "undo:" : "",
-                   scene->plan->steps[record->attempt.ref.step].id,
-                   outcome_name(record->attempt.outcome));
+        buf_printf(&scene->out, "    attempt %u of ", record->attempt.number);
+        ref_print(scene, &record->attempt.ref);
+        buf_printf(&scene->out, " was %s\n", outcome_name(record->attempt.outcome));
         break;
     case RECORD_RUN:
         buf_printf(&scene->out, "    run %s", run_state_name(record->run.state));
@@ -155,6 +174,11 @@ static void command_print(struct scene *scene, const struct run_command *command
         buf_add_z(&scene->out, "    roll back\n");
         return;
     }
+    if (command->kind == COMMAND_OFFER) {
+        buf_printf(&scene->out, "    offer " STR_FMT " in " STR_FMT "\n",
+                   STR_ARG(command->offer.key), STR_ARG(command->offer.queue));
+        return;
+    }
     buf_printf(&scene->out, "    send " STR_FMT " #%u", STR_ARG(command->rendered.key_sent),
                command->attempt);
     if (request->target.ptr)
@@ -170,7 +194,8 @@ static void command_print(struct scene *scene, const struct run_command *command
 
 static bool same_effect(const struct effect_ref *a, const struct effect_ref *b)
 {
-    return a->step == b->step && a->direction == b->direction && a->generation == b->generation;
+    return a->step == b->step && a->direction == b->direction && a->generation == b->generation &&
+           str_eq(a->item, b->item);
 }
 
 static void row_keep(struct scene *scene, const struct run_record *from)
@@ -194,6 +219,8 @@ static void row_keep(struct scene *scene, const struct run_record *from)
         at++;
     assert_true((record.kind == RECORD_CLAIM) == (at == scene->effects_count));
     assert_true(at < ROWS_MAX);
+    if (at < scene->effects_count) /* a store fixes the items when it inserts the row */
+        record.effect.state.items = scene->effects[at].state.items;
     scene->effects[at] = record.effect;
     scene->effects_count = MAX(scene->effects_count, at + 1);
 }
@@ -229,6 +256,22 @@ static void reload(struct scene *scene, bool crashed)
 /* --- playing ------------------------------------------------------------------------------------
  */
 
+static void task_print(struct scene *scene, const struct run_task *task)
+{
+    if (task->key.ptr) {
+        buf_printf(&scene->out, "    handed out " STR_FMT " #%u " STR_FMT, STR_ARG(task->key),
+                   task->attempt, STR_ARG(task->payload));
+        if (task->compensates.ptr)
+            buf_printf(&scene->out, ", compensates " STR_FMT, STR_ARG(task->compensates));
+        scene->takes[scene->takes_count++].token = arena_str(&scene->arena, task->token);
+        assert_true(scene->takes_count < TAKES_MAX);
+    } else {
+        buf_add_z(&scene->out, "    told");
+    }
+    time_print(scene, "until", task->deadline_at);
+    buf_printf(&scene->out, "%s\n", task->turned_back ? ", the run has turned back" : "");
+}
+
 static void decide(struct scene *scene, struct run_event *event)
 {
     struct arena scratch = {0};
@@ -243,10 +286,13 @@ static void decide(struct scene *scene, struct run_event *event)
         buf_add_z(&scene->out, "    commit the records with the SQL action\n");
     for (uint32_t i = 0; i < decision.commands_count; i++)
         command_print(scene, &decision.commands[i]);
+    if (decision.task)
+        task_print(scene, decision.task);
     if (decision.answer.code)
         buf_printf(&scene->out, "    refused (%s): %s\n", err_code_name(decision.answer.code),
                    decision.answer.text);
-    if (!decision.records_count && !decision.commands_count && !decision.answer.code)
+    if (!decision.records_count && !decision.commands_count && !decision.answer.code &&
+        !decision.task)
         buf_add_z(&scene->out, "    nothing\n");
     const char *broken = run_check(scene->run);
     if (broken)
@@ -265,8 +311,9 @@ static void play_start(struct scene *scene, struct str input)
     decide(scene, &event);
 }
 
-/* "undo:charge" -> the step and its direction. */
-static uint16_t step_read(struct scene *scene, struct str name, enum direction *direction)
+/* "undo:charge", "send.3" -> the instance and its direction. */
+static struct instance *instance_read(struct scene *scene, struct str name,
+                                      enum direction *direction)
 {
     *direction = DIRECTION_EXECUTE;
     if (str_starts(name, STR("undo:"))) {
@@ -274,9 +321,14 @@ static uint16_t step_read(struct scene *scene, struct str name, enum direction *
         name.ptr += 5;
         name.len -= 5;
     }
-    uint16_t step = plan_step_find(scene->plan, name);
+    const char *dot = memchr(name.ptr, '.', name.len);
+    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
+    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
+    uint16_t step = plan_step_find(scene->plan, id);
     assert_true(step != PLAN_STEP_NONE);
-    return step;
+    struct instance *instance = run_instance(scene->run, step, item);
+    assert_non_null(instance);
+    return instance;
 }
 
 static void reply_read(struct str what, struct str rest, struct reply *reply)
@@ -327,12 +379,12 @@ static void play_reply(struct scene *scene, struct str rest)
     struct reply reply = {.sent_at = scene->now, .ended_at = scene->now};
     struct run_event event = {.kind = EVENT_REPLY};
     enum direction direction;
-    uint16_t step = step_read(scene, word_next(&rest), &direction);
+    struct instance *instance = instance_read(scene, word_next(&rest), &direction);
     struct str what = word_next(&rest);
-    struct instance *instance = run_instance(scene->run, step, STR(""));
     const struct effect_state *side = instance_side(instance, direction);
     reply_read(what, rest, &reply);
-    event.reply.ref = (struct effect_ref){step, STR(""), direction, side->generation};
+    event.reply.ref =
+        (struct effect_ref){instance->step, instance->item, direction, side->generation};
     event.reply.attempt = side->attempts;
     event.reply.reply = &reply;
     decide(scene, &event);
@@ -348,6 +400,45 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
     event.verb.reason = STR("told to");
     event.verb.actor = STR("tester");
     decide(scene, &event);
+}
+
+static struct str token_of(const struct scene *scene, struct str name)
+{
+    for (unsigned i = scene->takes_count; i-- > 0;)
+        if (!name.len || str_eq(scene->takes[i].name, name))
+            return scene->takes[i].token;
+    return STR("none");
+}
+
+static void play_task(struct scene *scene, struct str word, struct str rest)
+{
+    struct reply reply = {.kind = REPLY_WORKER, .sent_at = scene->now, .ended_at = scene->now};
+    bool for_now = str_eq(word, STR("fail_for_now"));
+    struct run_event event = {.kind = for_now ? EVENT_FAIL : run_event_of(word)};
+    struct arena scratch = {0};
+    enum direction direction;
+    struct instance *instance = instance_read(scene, word_next(&rest), &direction);
+    struct str name = STR("");
+    rest = rest_of(rest);
+    if (str_starts(rest, STR("as "))) {
+        word_next(&rest);
+        name = word_next(&rest);
+    }
+    rest = rest_of(rest);
+    reply.failed = event.kind == EVENT_FAIL;
+    reply.retryable = for_now;
+    reply.body = rest.len ? rest : STR_NONE;
+    reply.error = STR("it said so");
+    event.task.key = key_make(
+        STR("r1"), key_instance(&scene->plan->steps[instance->step], instance->item, &scratch),
+        direction, MAX(instance_side(instance, direction)->generation, (uint16_t)1), &scratch);
+    event.task.token = token_of(scene, name);
+    event.task.reply = &reply;
+    unsigned before = scene->takes_count;
+    decide(scene, &event);
+    if (scene->takes_count > before)
+        scene->takes[before].name = name;
+    arena_free(&scratch);
 }
 
 static void play_line(struct scene *scene, struct str line)
@@ -377,6 +468,10 @@ static void play_line(struct scene *scene, struct str line)
     } else if (str_eq(word, STR("recover"))) {
         reload(scene, true);
         decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
+    } else if (str_eq(word, STR("take")) || str_eq(word, STR("complete")) ||
+               str_eq(word, STR("fail")) || str_eq(word, STR("fail_for_now")) ||
+               str_eq(word, STR("heartbeat"))) {
+        play_task(scene, word, rest);
     } else if (str_eq(word, STR("reload"))) {
         reload(scene, false);
     } else {
