@@ -48,9 +48,8 @@ static struct place_of_child {
     const char *end = memchr(rest.ptr, '\n', rest.len);
     struct str text = {rest.ptr, end ? (size_t)(end - rest.ptr) : rest.len};
     const char *key = memmem(text.ptr, text.len, "child", 5);
-    const char *at = key ? memmem(key + 5, text.len - (size_t)(key + 5 - text.ptr), name,
-                                  strlen(name))
-                         : NULL;
+    const char *at =
+        key ? memmem(key + 5, text.len - (size_t)(key + 5 - text.ptr), name, strlen(name)) : NULL;
     for (const char *p = text.ptr; at && p < at; p++)
         place.column += ((unsigned char)*p & 0xC0) != 0x80;
     if (at)
@@ -98,8 +97,9 @@ static void input_check(struct set *set, const struct dsl_member *member,
     if (template_fits(step->action.child.input, child->input, &set->scratch, &errors))
         return;
     for (uint32_t i = 0; i < errors.count; i++)
-        report(member, step, DIAG_ERROR, "E129", "the input of `%s` does not fit: " STR_FMT " " STR_FMT,
-               child->workflow, STR_ARG(errors.list[i].pointer), STR_ARG(errors.list[i].message));
+        report(member, step, DIAG_ERROR, "E129",
+               "the input of `%s` does not fit: " STR_FMT " " STR_FMT, child->workflow,
+               STR_ARG(errors.list[i].pointer), STR_ARG(errors.list[i].message));
 }
 
 /* --- children that start each other --- */
@@ -149,9 +149,9 @@ static void cycle_check(struct set *set, size_t index, const struct plan_step *s
         path[count++] = via[at];
     for (size_t i = count; i-- > 0;)
         buf_printf(&way, " starts `%s`, which", plan_at(set, path[i])->workflow);
-    struct diag *diag = report(member, step, DIAG_ERROR, "E307", "`%s`" STR_FMT " starts `%s`: without end",
-                               member->plan->workflow, STR_ARG(buf_str(&way)),
-                               member->plan->workflow);
+    struct diag *diag =
+        report(member, step, DIAG_ERROR, "E307", "`%s`" STR_FMT " starts `%s`: without end",
+               member->plan->workflow, STR_ARG(buf_str(&way)), member->plan->workflow);
     diag_help(member->diags, diag, "say with `if` when it is enough");
     buf_free(&way);
 }

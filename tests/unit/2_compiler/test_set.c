@@ -73,7 +73,8 @@ static void fits(void **state)
     const char *const sources[] = {
         HEAD("trip") "steps:\n"
                      "  - id: book\n"
-                     "    action: {child: booking, input: {id: \"x-${{ input.id }}\", seats: \"${{ input.n }}\"}}\n"
+                     "    action: {child: booking, input: {id: \"x-${{ input.id }}\", seats: \"${{ "
+                     "input.n }}\"}}\n"
                      "  - {id: all, action: {child: booking, input: \"${{ input }}\"}}\n",
         booking, NULL};
     (void)state;
@@ -83,13 +84,12 @@ static void fits(void **state)
 
 static void unknown_children(void **state)
 {
-    const char *const sources[] = {
-        HEAD("trip") "steps:\n"
-                     "  - {id: a, action: {child: bookin, input: {}}}\n"
-                     "  - id: b\n"
-                     "    action:\n"
-                     "      child: \"elsewhere\"\n",
-        booking, NULL};
+    const char *const sources[] = {HEAD("trip") "steps:\n"
+                                                "  - {id: a, action: {child: bookin, input: {}}}\n"
+                                                "  - id: b\n"
+                                                "    action:\n"
+                                                "      child: \"elsewhere\"\n",
+                                   booking, NULL};
     (void)state;
     check(sources, 1,
           "trip 4:29+6 W315 no workflow `bookin` is known here | a workflow with a similar name "
@@ -104,7 +104,8 @@ static void inputs_that_cannot_fit(void **state)
         HEAD("trip") "steps:\n"
                      "  - {id: a, action: {child: booking}}\n"
                      "  - {id: b, action: {child: booking, input: {id: 7, seats: 0, extra: 1}}}\n"
-                     "  - {id: c, action: {child: booking, input: {id: [x], seats: \"s${{ input.n }}\"}}}\n",
+                     "  - {id: c, action: {child: booking, input: {id: [x], seats: \"s${{ input.n "
+                     "}}\"}}}\n",
         booking, NULL};
     (void)state;
     check(sources, 0,
@@ -119,12 +120,10 @@ static void inputs_that_cannot_fit(void **state)
 
 static void without_end(void **state)
 {
-    const char *const alone[] = {
-        HEAD("a") "steps: [{id: again, action: {child: a}}]\n", NULL};
-    const char *const three[] = {
-        HEAD("a") "steps: [{id: s, action: {child: b}}]\n",
-        HEAD("b") "steps: [{id: s, action: {child: c, detached: true}}]\n",
-        HEAD("c") "steps: [{id: s, action: {child: a}}]\n", NULL};
+    const char *const alone[] = {HEAD("a") "steps: [{id: again, action: {child: a}}]\n", NULL};
+    const char *const three[] = {HEAD("a") "steps: [{id: s, action: {child: b}}]\n",
+                                 HEAD("b") "steps: [{id: s, action: {child: c, detached: true}}]\n",
+                                 HEAD("c") "steps: [{id: s, action: {child: a}}]\n", NULL};
     const char *const ends[] = {
         HEAD("a") "steps: [{id: s, action: {child: b}}]\n",
         HEAD("b") "steps: [{id: s, if: input.deeper, action: {child: a}}]\n",
@@ -149,9 +148,9 @@ static void without_end(void **state)
 /* A member stands for its name, whatever was known under it before. */
 static void members_come_first(void **state)
 {
-    const char *const sources[] = {
-        HEAD("trip") "steps: [{id: s, action: {child: booking}}]\n",
-        HEAD("booking") "steps: [{id: s, action: {sleep: 1s}}]\n", booking, NULL};
+    const char *const sources[] = {HEAD("trip") "steps: [{id: s, action: {child: booking}}]\n",
+                                   HEAD("booking") "steps: [{id: s, action: {sleep: 1s}}]\n",
+                                   booking, NULL};
     (void)state;
     check(sources, 1, "");
 }
