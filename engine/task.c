@@ -78,6 +78,8 @@ void task_offer(struct draft *draft, const struct instance *instance, enum direc
 void task_recover(struct draft *draft, const struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    if (instance_is_loop(draft->run, instance))
+        return; /* it waits for its items */
     if (action_of(draft, instance, direction)->kind == ACTION_WORKER && side->state == STEP_WAITING)
         offer_command(draft, instance, direction, side->generation);
 }
@@ -100,7 +102,8 @@ static struct instance *task_find(struct draft *draft, enum direction *direction
         return NULL;
     }
     struct instance *instance = run_instance_named(run, instance_name);
-    if (!instance || action_of(draft, instance, *direction)->kind != ACTION_WORKER) {
+    if (!instance || instance_is_loop(run, instance) ||
+        action_of(draft, instance, *direction)->kind != ACTION_WORKER) {
         err_set(&draft->out->answer, ERR_NOT_FOUND, "the run has no such task");
         return NULL;
     }
