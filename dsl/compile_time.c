@@ -81,8 +81,7 @@ const struct zone *zone_load(struct compiler *cx, struct str name, struct place 
     for (size_t i = 0; i < cx->zones_count; i++)
         if (str_eq_z(name, zone_name(cx->zones[i])))
             return cx->zones[i];
-    const char *path =
-        arena_printf(cx->scratch, ZONES_FOLDER "/" STR_FMT, STR_ARG(name)).ptr;
+    const char *path = arena_printf(cx->scratch, ZONES_FOLDER "/" STR_FMT, STR_ARG(name)).ptr;
     if (!zone_name_is_valid(name) || !file_read(path, ZONE_FILE_BYTES_MAX, &bytes))
         zone_unknown(cx, name, place);
     else if (zone_parse(name, buf_str(&bytes), cx->arena, &zone, &err) != 0)
@@ -121,7 +120,8 @@ void zone_literal_check(struct compiler *cx, const struct zone *zone, struct str
         break;
     }
     if (diag)
-        diag_help(cx->diags, diag, "the time with its offset, and no zone, says which is meant: '%s'",
+        diag_help(cx->diags, diag,
+                  "the time with its offset, and no zone, says which is meant: '%s'",
                   zone_format(zone, instant, cx->scratch).ptr);
 }
 
@@ -144,7 +144,7 @@ static const char *cron_macro(struct str text)
 {
     static const struct {
         const char *name, *fields;
-    } macros[] = {{"@hourly", "0 * * * *"},   {"@daily", "0 0 * * *"},  {"@midnight", "0 0 * * *"},
+    } macros[] = {{"@hourly", "0 * * * *"},   {"@daily", "0 0 * * *"},   {"@midnight", "0 0 * * *"},
                   {"@weekly", "0 0 * * sun"}, {"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"},
                   {"@annually", "0 0 1 1 *"}};
     for (size_t i = 0; i < ARRAY_LEN(macros); i++)
@@ -165,9 +165,10 @@ static const struct cron *cron_compile(struct compiler *cx, const struct node *n
     *text = source.ptr;
     if (cron_parse(source, cron, &at, &len, &err) == 0)
         return cron;
-    struct diag *diag = source.len ? cx_error(cx, "E128", doc_text_place(cx->doc, node, at, at + len),
-                                              "%s", err.text)
-                                   : node_error(cx, "E128", node, "%s", err.text);
+    struct diag *diag =
+        source.len
+            ? cx_error(cx, "E128", doc_text_place(cx->doc, node, at, at + len), "%s", err.text)
+            : node_error(cx, "E128", node, "%s", err.text);
     const char *fields = cron_macro(source);
     if (fields)
         diag_help(cx->diags, diag, "write `%s`", fields);

@@ -2,8 +2,8 @@
  * explain.c: a page for every code, shown by `sagactl explain CODE`.
  *
  * A page names the mistake, says why it matters, and shows it wrong and right. Codes: E0 and W0
- * the YAML, E1 the language, E2 and W2 expressions, E3 and W3 the saga rules. A code keeps its
- * meaning for ever.
+ * the YAML, E1 the language, E2 and W2 expressions, E3 and W3 the saga rules, E4 tests. A code
+ * keeps its meaning for ever.
  */
 #include "dsl/dsl.h"
 
@@ -560,6 +560,30 @@ static const struct {
          "    workflow: order\n"
          "    run_id: order-${{ input.order_id }}\n"
          "    steps: [...]\n"),
+    PAGE("E401", "a test that names an unknown step",
+         "Answers, calls and expectations name steps of the workflow, a loop's items as\n"
+         "STEP.ITEM, compensations as STEP:compensate.\n",
+         "    answers: {chrage: {status: 402}}\n",
+         "    answers: {charge: {status: 402}, \"charge:compensate\": {status: 200}}\n"),
+    PAGE("E402", "a test whose input does not fit the schema",
+         "Such a run would be refused at submit and there would be nothing to play.\n",
+         "    input: {order_id: 7}\n",
+         "    input: {order_id: ORD-000007}\n"),
+    PAGE("E403", "a test that says what cannot be",
+         "An answer belongs to the kind of its action, a wait has none, and a test that\n"
+         "expects nothing cannot fail.\n",
+         "    answers: {charge: {exit: 1}}     # charge is a request\n"
+         "    expect: {takes: soon}\n",
+         "    answers: {charge: {status: 402}}\n"
+         "    expect: {takes: \"< 2m\"}\n"),
+    PAGE("E404", "two tests of one name",
+         "A test is known by its name, in reports and in the heads of people.\n",
+         "    tests:\n"
+         "      - {name: it works, expect: {state: completed}}\n"
+         "      - {name: it works, expect: {state: compensated}}\n",
+         "    tests:\n"
+         "      - {name: an order goes through, expect: {state: completed}}\n"
+         "      - {name: a declined card turns back, expect: {state: compensated}}\n"),
     /* clang-format on */
 };
 

@@ -9,8 +9,7 @@ struct fit {
     struct schema_errors *errors;
 };
 
-static void PRINTF_LIKE(3, 4)
-    misfit(struct fit *fit, struct str pointer, const char *fmt, ...)
+static void PRINTF_LIKE(3, 4) misfit(struct fit *fit, struct str pointer, const char *fmt, ...)
 {
     struct schema_errors *errors = fit->errors;
     struct buf text = {0};
@@ -37,10 +36,10 @@ static void literal_fit(struct fit *fit, const struct json *value, const struct 
     if (schema_check(schema, value, fit->arena, &found))
         return;
     for (uint32_t i = 0; i < found.count && fit->errors->count < SCHEMA_ERRORS_MAX; i++)
-        fit->errors->list[fit->errors->count++] = (struct schema_error){
-            arena_printf(fit->arena, STR_FMT STR_FMT, STR_ARG(pointer),
-                         STR_ARG(found.list[i].pointer)),
-            found.list[i].message};
+        fit->errors->list[fit->errors->count++] =
+            (struct schema_error){arena_printf(fit->arena, STR_FMT STR_FMT, STR_ARG(pointer),
+                                               STR_ARG(found.list[i].pointer)),
+                                  found.list[i].message};
 }
 
 static const struct template_member *member_find(const struct template *template, struct str name)

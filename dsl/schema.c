@@ -8,6 +8,9 @@
 #define EFFECTS "pure|idempotent|compensable|irreversible"
 #define OUTCOME_WORDS "applied|refused|retryable|in_progress|unknown|conflict"
 
+#define STEP_WORDS "none|pending|claimed|retrying|waiting|unknown|applied|refused|skipped|withdrawn"
+#define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
+
 const struct lang_key lang_keys[] = {
     {LANG_WORKFLOW, "workflow", LANG_NAME, 0, R, NULL, NULL, NULL, "The workflow's name."},
     {LANG_WORKFLOW, "description", LANG_TEXT, 0, 0, NULL, NULL, NULL,
@@ -32,7 +35,7 @@ const struct lang_key lang_keys[] = {
      "Template of the run's result."},
     {LANG_WORKFLOW, "schedule", LANG_GROUP, LANG_SCHEDULE, 0, NULL, NULL, NULL,
      "Starts runs by the clock; the id of each is `WORKFLOW-20261025T023000Z`."},
-    {LANG_WORKFLOW, "tests", LANG_ANY, 0, 0, NULL, NULL, NULL,
+    {LANG_WORKFLOW, "tests", LANG_GROUP_LIST, LANG_TEST, 0, NULL, NULL, NULL,
      "For `sagactl test`. Not part of the content's hash."},
     {LANG_WORKFLOW, "compensation_budget", LANG_DURATION, 0, P, NULL, NULL, NULL,
      "Wall-clock budget of the backward walk."},
@@ -199,6 +202,70 @@ const struct lang_key lang_keys[] = {
     {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
      "Wall-clock time over all sends; a crash does not reset it."},
 
+    {LANG_TEST_FILE, "workflow", LANG_TEXT, 0, R, NULL, NULL, NULL,
+     "The workflow's file, seen from this one."},
+    {LANG_TEST_FILE, "tests", LANG_GROUP_LIST, LANG_TEST, R, NULL, NULL, NULL, "The tests."},
+
+    {LANG_TEST, "name", LANG_TEXT, 0, R, NULL, NULL, NULL, "What the test claims, in one line."},
+    {LANG_TEST, "input", LANG_ANY, 0, 0, NULL, NULL, "{}", "The run's input."},
+    {LANG_TEST, "env", LANG_ANY, 0, 0, NULL, NULL, "{}", "What `env.NAME` reads."},
+    {LANG_TEST, "starts_at", LANG_TEXT, 0, 0, NULL, NULL, "2026-01-01T00:00:00Z",
+     "When the run is submitted, in simulated time."},
+    {LANG_TEST, "answers", LANG_TEST_ANSWERS, LANG_TEST_ANSWER, 0, NULL, NULL,
+     "each service does what it is asked",
+     "By `STEP` or `STEP:compensate`: the answer, or a list with one for each attempt, of which "
+     "the last repeats."},
+    {LANG_TEST, "at", LANG_TEST_VERBS, LANG_TEST_VERB, 0, NULL, NULL, NULL,
+     "What operators do, by the time since the submit."},
+    {LANG_TEST, "expect", LANG_GROUP, LANG_TEST_EXPECT, R, NULL, NULL, NULL,
+     "What must have happened in the end."},
+
+    {LANG_TEST_ANSWER, "status", LANG_COUNT, 0, 0, NULL, NULL, "200", "HTTP status."},
+    {LANG_TEST_ANSWER, "headers", LANG_ANY, 0, 0, NULL, NULL, NULL, "HTTP headers."},
+    {LANG_TEST_ANSWER, "body", LANG_ANY, 0, 0, NULL, NULL,
+     "`{}` with what the workflow reads of it", "HTTP body; a text is sent as it is."},
+    {LANG_TEST_ANSWER, "exit", LANG_INTEGER, 0, 0, NULL, NULL, "0",
+     "Exit code of a program; negative: ended by that signal."},
+    {LANG_TEST_ANSWER, "stdout", LANG_ANY, 0, 0, NULL, NULL, "as `body`",
+     "Standard output of a program; a text is printed as it is."},
+    {LANG_TEST_ANSWER, "stderr", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Standard error of a program."},
+    {LANG_TEST_ANSWER, "rows", LANG_ANY, 0, 0, NULL, NULL, "[]", "Rows of a statement."},
+    {LANG_TEST_ANSWER, "count", LANG_INTEGER, 0, 0, NULL, NULL, "the number of rows, else 1",
+     "Rows that a statement touched."},
+    {LANG_TEST_ANSWER, "sqlstate", LANG_TEXT, 0, 0, NULL, NULL, "success",
+     "Five characters: how a statement failed."},
+    {LANG_TEST_ANSWER, "after", LANG_DURATION, 0, 0, NULL, NULL, "50ms", "How long it takes."},
+    {LANG_TEST_ANSWER, "done", LANG_BOOLEAN, 0, 0, NULL, NULL, "as the answer says",
+     "Whether the effect has happened, whatever the answer says."},
+
+    {LANG_TEST_VERB, "do", LANG_CHOICE, 0, R, NULL, TEST_VERBS, NULL, "The verb."},
+    {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
+    {LANG_TEST_VERB, "applied", LANG_BOOLEAN, 0, 0, NULL, NULL, NULL, "Of `settle`."},
+    {LANG_TEST_VERB, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
+    {LANG_TEST_VERB, "reason", LANG_TEXT, 0, 0, NULL, NULL, "test", "Why it is done."},
+
+    {LANG_TEST_EXPECT, "state", LANG_CHOICE, 0, 0, NULL,
+     "completed|compensated|parked|abandoned|running|compensating", NULL, "The run's state."},
+    {LANG_TEST_EXPECT, "cause", LANG_CHOICE, 0, 0, NULL,
+     "none|step_refused|budget|deadline|cancelled|operator", NULL, "Why it turned back."},
+    {LANG_TEST_EXPECT, "reason", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Why it is parked."},
+    {LANG_TEST_EXPECT, "calls", LANG_ANY, 0, 0, NULL, NULL, NULL,
+     "All calls in order, as `STEP` and `STEP:compensate`; each attempt is one."},
+    {LANG_TEST_EXPECT, "any_order", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
+     "The order of `calls` does not matter."},
+    {LANG_TEST_EXPECT, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "The run's output."},
+    {LANG_TEST_EXPECT, "residue", LANG_ANY, 0, 0, NULL, NULL, NULL,
+     "What is left: a list of step names, or of maps with what is known of an entry."},
+    {LANG_TEST_EXPECT, "steps", LANG_GROUP_MAP, LANG_TEST_STEP, 0, NULL, NULL, NULL,
+     "How single steps ended."},
+    {LANG_TEST_EXPECT, "takes", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "Simulated time from submit to end: `< 2m`, `<= 2m`, `> 1s`, `>= 1s`, or exactly `0.2s`."},
+
+    {LANG_TEST_STEP, "state", LANG_CHOICE, 0, 0, NULL, STEP_WORDS, NULL, "Of the action."},
+    {LANG_TEST_STEP, "compensation_state", LANG_CHOICE, 0, 0, NULL, STEP_WORDS, NULL,
+     "Of the compensation; `none`: it was never due."},
+    {LANG_TEST_STEP, "attempts", LANG_INTEGER, 0, 0, NULL, NULL, NULL, "Sends of the action."},
+    {LANG_TEST_STEP, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "What the action answered."},
     {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
      "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
     {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
@@ -367,6 +434,13 @@ static const struct mistake {
      "the condition is `when: \"response.status == "
      "409\"`"},
     {LANG_OUTCOME, "then|outcome|result|as", "the outcome is `is`"},
+    {LANG_TEST, "expects|expected|assert|then|outcome", "what must have happened is `expect`"},
+    {LANG_TEST, "mocks|stubs|responses|replies|services|given", "what services say is `answers`"},
+    {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
+    {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
+    {LANG_TEST_ANSWER, "code|status_code|http", "the HTTP status is `status`"},
+    {LANG_TEST_ANSWER, "delay|latency|takes", "how long it takes is `after`"},
+    {LANG_TEST_ANSWER, "json|data|output|response", "the answer's body is `body`"},
 };
 
 const char *lang_mistake_help(enum lang_group group, struct str name)

@@ -57,6 +57,24 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "All files are checked first; if one has an error, nothing is applied. New runs use\n"
               "the new definition, runs in flight keep theirs.",
      .run = ctl_verb_apply},
+    {.name = "test",
+     .group = GROUP_FILES,
+     .args = "FILE|DIR...",
+     .args_min = 1,
+     .args_max = CTL_ARGS_MAX,
+     .arg = CTL_ARG_FILE,
+     .summary = "play the tests of workflows in simulated time, with or without faults",
+     .about =
+         "FILE is a workflow with `tests`, or NAME.test.yaml, which names one. Nothing is sent "
+         "and\n"
+         "nothing is stored: services answer as the tests say, time is simulated.\n"
+         "With --faults each test is walked again and again: each call refused, not to be had,\n"
+         "lost, its answer lost, arriving twice; the daemon dying and an operator cancelling at\n"
+         "each record. The table says how each walk ended; a workflow without tests is played\n"
+         "with an input made from its schema. A parked run is no failure, it is listed.\n"
+         "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
+     .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
+     .run = ctl_verb_test},
     {.name = "workflows",
      .group = GROUP_FILES,
      .args = "",

@@ -47,7 +47,8 @@ enum ctl_value {
     X(OPT_APPLIED, "applied", 0, NULL, CTL_FLAG, NULL)                               \
     X(OPT_NOT_APPLIED, "not-applied", 0, NULL, CTL_FLAG, NULL)                       \
     X(OPT_FORCE, "force", 0, NULL, CTL_FLAG, NULL)                                   \
-    X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)
+    X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)                       \
+    X(OPT_FAULTS, "faults", 0, NULL, CTL_FLAG, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -132,6 +133,7 @@ int ctl_verb_schema(struct ctl *ctl);
 int ctl_verb_settle(struct ctl *ctl);
 int ctl_verb_show(struct ctl *ctl);
 int ctl_verb_skip(struct ctl *ctl);
+int ctl_verb_test(struct ctl *ctl);
 int ctl_verb_validate(struct ctl *ctl);
 int ctl_verb_wait(struct ctl *ctl);
 int ctl_verb_watch(struct ctl *ctl);

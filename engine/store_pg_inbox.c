@@ -268,8 +268,7 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     else
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
-        buf_printf(out, ", \"compensate_kind\": \"%s\"",
-                   action_kind_name(step->compensate.kind));
+        buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
     queue_describe("queue", action, out);
     queue_describe("compensate_queue", &step->compensate, out);
     buf_printf(out, ", \"pivot\": %s, \"on_failure\": \"%s\", \"needs\": [",
