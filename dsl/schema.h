@@ -16,6 +16,8 @@
     X(LANG_SERVICE, "service", "a service", "An entry of `services`.")                      \
     X(LANG_AUTH, "auth", "`auth`", "How a service knows us: one of these.")                 \
     X(LANG_BASIC, "basic", "`basic`", "User and password.")                                 \
+    X(LANG_OAUTH2, "oauth2", "`oauth2`",                                                    \
+      "OAuth 2 client credentials: a token is fetched, kept and renewed.")                  \
     X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                     \
       "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "  \
       "counts as honoured only where a `ttl` is declared.")                                 \

@@ -5,6 +5,7 @@
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
 #include "dsl/schema.h"
+#include "dsl/set.h"
 #include "dsl/tests.h"
 #include "engine/ctl_client.h"
 #include "engine/ctl_json.h"
@@ -126,6 +127,20 @@ static void files_free(struct files *files)
     free(files->list);
 }
 
+/* What only shows when the files are looked at together. */
+static void children_check(struct ctl *ctl, struct files *files)
+{
+    struct dsl_member *members = arena_array(&ctl->arena, struct dsl_member, files->count);
+    for (size_t i = 0; i < files->count; i++)
+        members[i] = (struct dsl_member){files->list[i].plan, &files->list[i].diags};
+    dsl_set_check(members, files->count, NULL, 0);
+    for (size_t i = 0; i < files->count; i++)
+        if (files->list[i].plan && files->list[i].diags.errors) {
+            plan_unref(files->list[i].plan);
+            files->list[i].plan = NULL;
+        }
+}
+
 /* The `tests` of a workflow count here: what the daemon makes of the file does not depend on them,
  * but an author wants to hear of them. */
 static void tests_check(struct file *file)
@@ -159,6 +174,7 @@ static int files_read(struct ctl *ctl, struct files *files)
         tests_check(file);
         diags_sort(&file->diags);
     }
+    children_check(ctl, files);
     return CTL_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/plans.h"
 
+#include "dsl/set.h"
 #include "engine/base/map.h"
 
 #include <stdlib.h>
@@ -126,6 +127,24 @@ const struct plan *plans_current(const struct plans *plans, struct str name)
 {
     struct entry *entry = entry_by_name(plans, name);
     return entry ? entry->plan : NULL;
+}
+
+struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags)
+{
+    struct plan *plan = dsl_compile(source, plans->options, diags);
+    const struct plan **known = xcalloc(plans->by_name.count + 1, sizeof(*known));
+    size_t count = 0;
+    for (size_t i = 0; i < plans->by_name.size; i++)
+        for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
+            known[count++] = CONTAINER_OF(node, struct entry, by_name)->plan;
+    dsl_set_check(&(struct dsl_member){plan, diags}, 1, known, count);
+    free(known);
+    diags_sort(diags);
+    if (plan && diags->errors) {
+        plan_unref(plan);
+        plan = NULL;
+    }
+    return plan;
 }
 
 const char *plans_nearest(const struct plans *plans, struct str name)

@@ -24,6 +24,9 @@ void plans_put(struct plans *plans, const struct plan *plan, bool current);
 /* Both borrow; NULL if there is none. */
 const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash);
 const struct plan *plans_current(const struct plans *plans, struct str name);
+/* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
+ * children that it runs. NULL if there are errors; sorted. */
+struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags);
 /* The known workflow name nearest to `name`, or NULL. */
 const char *plans_nearest(const struct plans *plans, struct str name);
 

@@ -17,6 +17,7 @@
 
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
+#include "dsl/set.h"
 #include "dsl/tests.h"
 
 #define FOLDER "tests/golden/dsl"
@@ -79,6 +80,7 @@ static void golden(void **state)
     assert_int_equal(plan == NULL, diags.errors > 0);
     if (plan) { /* as `sagactl validate` does */
         dsl_tests_free(dsl_tests_compile(buf_str(&source), false, plan, &diags));
+        dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
         if (diags.errors)
             plan_unref(plan), plan = NULL;
     }
