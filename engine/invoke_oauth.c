@@ -9,10 +9,11 @@
 #include <string.h>
 
 #define TOKEN_TIMEOUT_US (10 * SECOND_US)
-#define TOKEN_MARGIN_US (30 * SECOND_US) /* no token is used that expires within this, or a tenth \
-                                          */
-#define TOKEN_FAILED_US SECOND_US        /* how long a failure to get one holds for all */
-#define TOKENS_MAX 256                   /* services come and go with definitions */
+#define TOKEN_MARGIN_US                                                                    \
+    (30 * SECOND_US)              /* no token is used that expires within this, or a tenth \
+                                   */
+#define TOKEN_FAILED_US SECOND_US /* how long a failure to get one holds for all */
+#define TOKENS_MAX 256            /* services come and go with definitions */
 /* Invocations of the runner count from 1; those for tokens have a range of their own. */
 #define TOKEN_ID_BIT (UINT64_C(1) << 63)
 
@@ -25,8 +26,9 @@ struct held {
     struct invocation invocation;
     struct request request;
     struct mono limit_at;
-    bool waiting, again; /* again: it was sent with a fresh token after a 401 */
-    uint64_t serial;     /* of the token it was sent with */
+    struct loop_timer *timer; /* while it waits */
+    bool waiting, again;      /* again: it was sent with a fresh token after a 401 */
+    uint64_t serial;          /* of the token it was sent with */
     enum reply_kind ended_as;
     struct str error;
 };
@@ -90,6 +92,7 @@ static struct held *held_new(struct invoke_oauth *oauth, const struct invocation
 
 static void held_free(struct held *held)
 {
+    loop_timer_free(held->timer);
     idmap_remove(&held->oauth->held, held->invocation.id);
     plan_unref(held->invocation.plan);
     arena_free(&held->arena);
@@ -115,6 +118,8 @@ static void held_end(struct held *held, enum reply_kind kind, const char *error)
 {
     struct invoke_oauth *oauth = held->oauth;
     held->waiting = false;
+    if (held->timer)
+        loop_timer_stop(held->timer);
     held->ended_as = kind;
     held->error =
         arena_printf(&held->arena, "service \"%s\": %s", held->request.service->name, error);
@@ -126,13 +131,10 @@ static void held_end(struct held *held, enum reply_kind kind, const char *error)
 static void held_send(struct held *held)
 {
     const struct token *token = held->token;
-    int64_t left_us = held->limit_at.us - loop_mono().us;
     held->waiting = false;
-    if (left_us <= 0) {
-        held_end(held, REPLY_NOT_CONNECTED, "no access token came within the time limit");
-        return;
-    }
-    held->invocation.timeout_us = left_us;
+    if (held->timer)
+        loop_timer_stop(held->timer);
+    held->invocation.timeout_us = MAX(held->limit_at.us - loop_mono().us, MS_US);
     held->request.auth_user = STR_NONE;
     held->request.auth_secret = arena_str(&held->arena, token->value);
     held->serial = token->serial;
@@ -338,6 +340,21 @@ static void token_answered(struct invoke_oauth *oauth, uint64_t id, const struct
     arena_free(&arena);
 }
 
+static void waiting_remove(struct held *held)
+{
+    struct held **at = &held->token->waiting;
+    while (*at != held)
+        at = &(*at)->next;
+    *at = held->next;
+}
+
+static void held_late(void *arg)
+{
+    struct held *held = arg;
+    waiting_remove(held);
+    held_end(held, REPLY_NOT_CONNECTED, "no access token came within the time limit");
+}
+
 /* Sends it now or when the token has come. */
 static void held_go(struct held *held)
 {
@@ -352,6 +369,9 @@ static void held_go(struct held *held)
         return;
     }
     held->waiting = true;
+    if (!held->timer)
+        held->timer = loop_timer_new(held->oauth->o.loop, held_late, held);
+    loop_timer_set(held->timer, MAX(held->limit_at.us - loop_mono().us, MS_US));
     held->next = token->waiting;
     token->waiting = held;
     if (!token->fetch_id)
@@ -383,10 +403,7 @@ static void drop(void *arg, uint64_t invocation_id)
         oauth->o.http->drop(oauth->o.http->arg, invocation_id);
         return;
     }
-    struct held **at = &held->token->waiting;
-    while (*at != held)
-        at = &(*at)->next;
-    *at = held->next;
+    waiting_remove(held);
     held_end(held, REPLY_NOT_SENT, "given up while it waited for an access token");
 }
 

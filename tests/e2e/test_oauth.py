@@ -8,17 +8,19 @@ from lib import Answer, Ledger, case, main, wait_until
 
 WORKFLOW = """
 workflow: pay
+run_id: "${{ input.id }}"
+input: {type: object, required: [id], properties: {id: {type: string}}}
 services:
   svc:
     auth:
       oauth2:
-        token_url: %s/oauth/token?tenant=1
+        token_url: %s/oauth/token
         client_id: shop
         client_secret: ${{ secrets.client_secret }}
         scope: charges refunds
     idempotency: {header: Idempotency-Key, ttl: 1d}
 defaults:
-  retry: {attempts: 4, delay: 300ms, factor: 1, jitter: 0%%}
+  retry: {attempts: 5, delay: 600ms, factor: 1, jitter: 0%%}
 steps:
   - {id: charge, action: {post: svc/charge}, compensate: {post: svc/refund}}
 """
@@ -65,12 +67,12 @@ def one_token_for_all(env):
     tokens, ledger, daemon = setup(env)
     tokens.script("/oauth/token", Answer(503), Answer(503))
     for n in range(20):
-        daemon.start_run("pay", {}, "p-%d" % n)
+        daemon.start_run("pay", {"id": "p-%d" % n})
     env.wait_all(20)
     assert set(env.states().values()) == {"completed"}, env.states()
     assert tokens.given == 1, tokens.given
     asked = tokens.requests[-1]
-    assert asked.target == "/oauth/token?tenant=1" and asked.method == "POST"
+    assert asked.target == "/oauth/token" and asked.method == "POST"
     assert urllib.parse.parse_qs(asked.body.decode()) == {
         "grant_type": ["client_credentials"], "client_id": ["shop"],
         "client_secret": ["s3cr3t of the client & more"], "scope": ["charges refunds"]}
@@ -85,16 +87,16 @@ def refused_token(env):
     """A token that is refused is fetched again, and the request sent once more as the same attempt;
     a second 401 is the service's answer."""
     tokens, ledger, daemon = setup(env)
-    daemon.start_run("pay", {}, "p-1")
+    daemon.start_run("pay", {"id": "p-1"})
     assert env.wait_state("p-1") == "completed"
     tokens.good.clear()
-    daemon.start_run("pay", {}, "p-2")
+    daemon.start_run("pay", {"id": "p-2"})
     assert env.wait_state("p-2") == "completed"
     assert tokens.given == 2
     seen = ledger.seen(key="p-2:charge:execute")
     assert [r.attempt for r in seen] == [1, 1], seen
     ledger.always("/", Answer(401, {"error": "not for you"}))
-    daemon.start_run("pay", {}, "p-3")
+    daemon.start_run("pay", {"id": "p-3"})
     assert env.wait_state("p-3") == "compensated"
     assert len(ledger.seen(key="p-3:charge:execute")) == 2
     assert daemon.show("p-3")["error"]["status"] == 401
@@ -105,10 +107,10 @@ def expired_token(env):
     """A token is not used longer than it lives."""
     tokens, ledger, daemon = setup(env)
     tokens.expires = 1
-    daemon.start_run("pay", {}, "p-1")
+    daemon.start_run("pay", {"id": "p-1"})
     assert env.wait_state("p-1") == "completed"
     time.sleep(1.1)
-    daemon.start_run("pay", {}, "p-2")
+    daemon.start_run("pay", {"id": "p-2"})
     assert env.wait_state("p-2") == "completed"
     assert tokens.given == 2
     used = {r.headers["authorization"][7:14] for r in ledger.requests}
@@ -121,7 +123,7 @@ def no_token(env):
     when there is one; what is wrong is told, without secrets."""
     tokens, ledger, daemon = setup(env)
     tokens.always("/oauth/token", Answer(400, {"error": "invalid_client"}))
-    daemon.start_run("pay", {}, "p-1")
+    daemon.start_run("pay", {"id": "p-1"})
     assert env.wait_state("p-1") == "compensated"
     assert ledger.requests == []
     error = daemon.show("p-1")["error"]
@@ -132,11 +134,11 @@ def no_token(env):
         tokens.always("/oauth/token", broken)
         time.sleep(1.1)
         run = "p-%d" % len(env.states())
-        daemon.start_run("pay", {}, "b" + run)
+        daemon.start_run("pay", {"id": "b" + run})
         assert env.wait_state("b" + run) == "compensated"
     tokens.close()
     time.sleep(1.1)
-    daemon.start_run("pay", {}, "p-9")
+    daemon.start_run("pay", {"id": "p-9"})
     assert env.wait_state("p-9") == "compensated"
     assert ledger.requests == []
 
@@ -147,10 +149,11 @@ def slow_token(env):
     tokens, ledger, daemon = setup(env)
     daemon.apply((WORKFLOW % tokens.url).replace("compensate: {", "timeout: 500ms, compensate: {"))
     tokens.script("/oauth/token", Answer(200, {"access_token": "token-0-late"}, delay=1.5))
-    daemon.start_run("pay", {}, "p-1")
-    wait_until("it came too late", lambda: len(env.rows("select * from saga.attempts")) > 0)
-    attempt = env.rows("select * from saga.attempts")[0]
-    assert attempt["outcome"] == "retryable", attempt
+    daemon.start_run("pay", {"id": "p-1"})
+    wait_until("it came too late", lambda: env.sql(
+        "select count(*) from saga.attempts where outcome = 'retryable' and number = 1") == "1")
+    span = env.sql("select ended_at - sent_at < '1.3s' from saga.attempts where number = 1")
+    assert span == "t" and "within the time limit" in env.sql("select error from saga.attempts")
     tokens.good.add("token-0-late")
     assert env.wait_state("p-1") == "completed"
 
