@@ -435,6 +435,21 @@ static struct str title_of(const struct node *map, enum action_kind kind, struct
     return text;
 }
 
+/* An expression without the hole around it, on one line; absent: the step has no such key. */
+static struct str words_of(const struct node *step, const char *key, struct arena *arena)
+{
+    const struct node *node = step && step->kind == NODE_MAP ? node_get(step, key) : NULL;
+    struct buf out = {0};
+    if (!node || !node->text.ptr)
+        return STR_NONE;
+    title_add(&out, node->text);
+    struct str text = arena_str(arena, buf_str(&out));
+    buf_free(&out);
+    if (text.len > 2 && text.ptr[0] == '{' && text.ptr[text.len - 1] == '}')
+        text = (struct str){text.ptr + 1, text.len - 2};
+    return text;
+}
+
 const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
@@ -445,6 +460,8 @@ const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena)
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         const struct node *step = steps && i < steps->count ? steps->items[i] : NULL;
         const struct plan_step *planned = &plan->steps[i];
+        titles[i].condition = words_of(step, "if", arena);
+        titles[i].for_each = words_of(step, "for_each", arena);
         titles[i].action =
             title_of(step ? node_get(step, "action") : NULL, planned->action.kind, arena);
         if (planned->compensate.kind != ACTION_NONE)

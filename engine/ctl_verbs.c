@@ -75,6 +75,26 @@ const struct ctl_verb ctl_verbs[] = {
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},
+    {.name = "graph",
+     .group = GROUP_FILES,
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_FILE,
+     .summary = "draw a workflow: the way forward, and the way back with what undoes each step",
+     .about =
+         "Solid arrows lead forward; dashed ones back, each with the compensation of the step\n"
+         "that it leaves. Pivots are hexagons: behind one there is no way back. Mermaid is shown "
+         "by\n"
+         "most places that show Markdown; dot is Graphviz's language; svg needs Graphviz "
+         "installed.\n"
+         "-o json gives the same as data. Needs no daemon, except for --run.",
+     .options =
+         {
+             {OPT_PICTURE, "mermaid (the default), dot or svg"},
+             {OPT_RUN, "paint the steps with the states of this run; a unique beginning will do"},
+         },
+     .run = ctl_verb_graph},
     {.name = "workflows",
      .group = GROUP_FILES,
      .args = "",
