@@ -336,7 +336,7 @@ const struct lang_key *lang_key_find(enum lang_group group, struct str name)
     char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
     for (size_t i = 0; i < lang_keys_count; i++)
         if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
-            str_eq_z(name, lang_keys[i].name))
+            strncmp(lang_keys[i].name, name.ptr, name.len) == 0 && !lang_keys[i].name[name.len])
             return &lang_keys[i];
     return NULL;
 }
