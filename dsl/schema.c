@@ -64,7 +64,7 @@ const struct lang_key lang_keys[] = {
 
     {LANG_AUTH, "bearer", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "A bearer token."},
     {LANG_AUTH, "basic", LANG_GROUP, LANG_BASIC, 0, NULL, NULL, NULL, "HTTP basic."},
-    {LANG_AUTH, "oauth2", LANG_GROUP, LANG_OAUTH2, P, NULL, NULL, NULL,
+    {LANG_AUTH, "oauth2", LANG_GROUP, LANG_OAUTH2, 0, NULL, NULL, NULL,
      "OAuth 2 client credentials."},
 
     {LANG_BASIC, "user", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The user."},

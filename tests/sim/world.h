@@ -61,8 +61,8 @@ struct row_run {
     struct record_start start;
     struct record_run now;
     bool has_run_record;
-    struct record_effect effects[64];
-    uint32_t effects_count;
+    struct record_effect *effects; /* in the order of their claims */
+    uint32_t effects_count, effects_size;
     uint32_t events;
     int created_lane;
     uint64_t created_seq;
@@ -159,7 +159,8 @@ struct ledger_entry *world_ledger(struct world *world, struct str key);
 
 /* workflows.c: a random workflow as YAML. */
 struct plan *workflow_make(struct rand *rand, unsigned number);
-/* checks.c: promises at the end of a world. */
+/* checks.c: promises at the end of a world, and of loops whenever a run was written. */
 void checks_run(struct world *world);
+void loops_check(struct world *world, const struct row_run *row);
 
 #endif
