@@ -22,7 +22,15 @@
 #define TITLE_COLUMNS_MAX 48 /* longer ones make a picture that no screen holds */
 #define NOTES_MAX 6
 
-enum shape { SHAPE_START, SHAPE_END, SHAPE_CALL, SHAPE_PIVOT, SHAPE_TIMER, SHAPE_GATE, SHAPE_CHILD };
+enum shape {
+    SHAPE_START,
+    SHAPE_END,
+    SHAPE_CALL,
+    SHAPE_PIVOT,
+    SHAPE_TIMER,
+    SHAPE_GATE,
+    SHAPE_CHILD
+};
 
 /* How a step of a run is painted. */
 enum tone {
@@ -39,9 +47,9 @@ enum tone {
 static const struct {
     const char *name, *fill, *line;
 } tones[TONE_COUNT] = {
-    {"plain", "#ffffff", "#475569"},   {"done", "#dcfce7", "#15803d"},
-    {"failed", "#fee2e2", "#b91c1c"},  {"undone", "#e0e7ff", "#4338ca"},
-    {"moving", "#e0f2fe", "#0369a1"},  {"unknown", "#fef3c7", "#b45309"},
+    {"plain", "#ffffff", "#475569"},  {"done", "#dcfce7", "#15803d"},
+    {"failed", "#fee2e2", "#b91c1c"}, {"undone", "#e0e7ff", "#4338ca"},
+    {"moving", "#e0f2fe", "#0369a1"}, {"unknown", "#fef3c7", "#b45309"},
     {"passed", "#f1f5f9", "#94a3b8"},
 };
 
@@ -72,7 +80,8 @@ struct picture {
     bool *past; /* by step: a pivot lies before it, or it is one: nothing leads back from there */
 };
 
-/* --- the picture ----------------------------------------------------------------------------------- */
+/* --- the picture
+ * ----------------------------------------------------------------------------------- */
 
 static void arrow_add(struct picture *picture, const char *from, const char *to, bool back,
                       struct str label)
@@ -153,8 +162,8 @@ static void state_draw(struct picture *picture, const char *id, struct drawn *dr
     size_t len = strlen(id);
     for (uint32_t i = 0; i < picture->run->steps_count; i++) {
         const struct model_step *step = &picture->run->steps[i];
-        bool mine = str_starts(step->id, str_z(id)) &&
-                    (step->id.len == len || step->id.ptr[len] == '.');
+        bool mine =
+            str_starts(step->id, str_z(id)) && (step->id.len == len || step->id.ptr[len] == '.');
         if (!mine)
             continue;
         seen[tone_of(step)]++;
@@ -182,13 +191,13 @@ static void step_draw(struct picture *picture, uint16_t index)
     drawn->irreversible = step->action.effect == EFFECT_IRREVERSIBLE;
     drawn->best_effort = step->on_failure == ON_FAILURE_CONTINUE;
     if (title->for_each.ptr)
-        note_add(drawn, arena_printf(picture->arena, "for each of " STR_FMT "%s",
-                                     STR_ARG(cut(picture, title->for_each)),
-                                     step->max_parallel > 1
-                                         ? arena_printf(picture->arena, ", %u at a time",
-                                                        step->max_parallel)
-                                               .ptr
-                                         : ""));
+        note_add(drawn,
+                 arena_printf(
+                     picture->arena, "for each of " STR_FMT "%s",
+                     STR_ARG(cut(picture, title->for_each)),
+                     step->max_parallel > 1
+                         ? arena_printf(picture->arena, ", %u at a time", step->max_parallel).ptr
+                         : ""));
     if (title->condition.ptr)
         note_add(drawn, arena_printf(picture->arena, "if " STR_FMT,
                                      STR_ARG(cut(picture, title->condition))));
@@ -232,8 +241,7 @@ static void arrows_draw(struct picture *picture, uint16_t index)
     if (!step->needed_by_count)
         arrow_add(picture, mine, "done", false, STR_NONE);
     for (uint16_t i = 0; back && i < step->needs_count; i++)
-        arrow_add(picture, mine, step_node(picture, step->needs[i]), true,
-                  i ? STR_NONE : label);
+        arrow_add(picture, mine, step_node(picture, step->needs[i]), true, i ? STR_NONE : label);
     if (back && !step->needs_count)
         arrow_add(picture, mine, "undone", true, label);
 }
@@ -262,20 +270,21 @@ static void picture_make(struct picture *picture)
     for (uint16_t i = 0; i < plan->steps_count; i++)
         leads_back = leads_back || !picture->past[i];
     picture->drawn = arena_array(picture->arena, struct drawn, plan->steps_count + 3u);
-    picture->drawn[picture->drawn_count++] = (struct drawn){
-        .id = "start", .shape = SHAPE_START, .title = str_z(plan->workflow)};
+    picture->drawn[picture->drawn_count++] =
+        (struct drawn){.id = "start", .shape = SHAPE_START, .title = str_z(plan->workflow)};
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         step_draw(picture, i);
         arrows_draw(picture, i);
     }
-    picture->drawn[picture->drawn_count++] = (struct drawn){
-        .id = "done", .shape = SHAPE_END, .tone = done, .title = STR("completed")};
+    picture->drawn[picture->drawn_count++] =
+        (struct drawn){.id = "done", .shape = SHAPE_END, .tone = done, .title = STR("completed")};
     if (leads_back)
         picture->drawn[picture->drawn_count++] = (struct drawn){
             .id = "undone", .shape = SHAPE_END, .tone = undone, .title = STR("compensated")};
 }
 
-/* --- Mermaid ---------------------------------------------------------------------------------------- */
+/* --- Mermaid
+ * ---------------------------------------------------------------------------------------- */
 
 /* Inside quotes; entities are `#name;` there, and what could be Markdown or markup is one. */
 static void mermaid_escape(struct buf *out, struct str text)
@@ -292,7 +301,7 @@ static void mermaid_escape(struct buf *out, struct str text)
 static void mermaid_node(struct buf *out, const struct drawn *drawn)
 {
     static const char *const shapes[][2] = {
-        [SHAPE_START] = {"([", "])"}, [SHAPE_END] = {"([", "])"},   [SHAPE_CALL] = {"[", "]"},
+        [SHAPE_START] = {"([", "])"}, [SHAPE_END] = {"([", "])"}, [SHAPE_CALL] = {"[", "]"},
         [SHAPE_PIVOT] = {"{{", "}}"}, [SHAPE_TIMER] = {"(", ")"}, [SHAPE_GATE] = {"[/", "/]"},
         [SHAPE_CHILD] = {"[[", "]]"},
     };
@@ -356,7 +365,8 @@ static void mermaid_write(struct buf *out, const struct picture *picture)
     mermaid_classes(out, picture);
 }
 
-/* --- DOT -------------------------------------------------------------------------------------------- */
+/* --- DOT
+ * -------------------------------------------------------------------------------------------- */
 
 /* For labels in <>, which are XML. */
 static void dot_escape(struct buf *out, struct str text)
@@ -383,20 +393,20 @@ static void dot_font(struct buf *out, const char *color, const char *open, struc
 static void dot_node(struct buf *out, const struct drawn *drawn)
 {
     static const char *const shapes[] = {
-        [SHAPE_START] = "oval", [SHAPE_END] = "oval",      [SHAPE_CALL] = "box",
+        [SHAPE_START] = "oval",    [SHAPE_END] = "oval",  [SHAPE_CALL] = "box",
         [SHAPE_PIVOT] = "hexagon", [SHAPE_TIMER] = "box", [SHAPE_GATE] = "parallelogram",
         [SHAPE_CHILD] = "box",
     };
-    const char *style = drawn->shape == SHAPE_TIMER || drawn->shape == SHAPE_CALL
-                            ? "rounded,filled"
-                            : "filled";
-    buf_printf(out, "    %s [shape=%s, style=\"%s%s\", fillcolor=\"%s\", color=\"%s\"%s%s, label=<<b>",
-               drawn->id, shapes[drawn->shape], style, drawn->best_effort ? ",dashed" : "",
-               tones[drawn->tone].fill, drawn->irreversible ? "#b91c1c" : tones[drawn->tone].line,
-               drawn->irreversible ? ", penwidth=2.2" : "",
-               drawn->shape == SHAPE_CHILD                                   ? ", peripheries=2"
-               : drawn->shape == SHAPE_GATE || drawn->shape == SHAPE_PIVOT ? ", margin=\"0.03,0.03\""
-                                                                           : "");
+    const char *style =
+        drawn->shape == SHAPE_TIMER || drawn->shape == SHAPE_CALL ? "rounded,filled" : "filled";
+    buf_printf(
+        out, "    %s [shape=%s, style=\"%s%s\", fillcolor=\"%s\", color=\"%s\"%s%s, label=<<b>",
+        drawn->id, shapes[drawn->shape], style, drawn->best_effort ? ",dashed" : "",
+        tones[drawn->tone].fill, drawn->irreversible ? "#b91c1c" : tones[drawn->tone].line,
+        drawn->irreversible ? ", penwidth=2.2" : "",
+        drawn->shape == SHAPE_CHILD                                 ? ", peripheries=2"
+        : drawn->shape == SHAPE_GATE || drawn->shape == SHAPE_PIVOT ? ", margin=\"0.03,0.03\""
+                                                                    : "");
     dot_escape(out, drawn->title);
     buf_add_z(out, "</b>");
     if (drawn->text.len)
@@ -437,7 +447,8 @@ static void dot_write(struct buf *out, const struct picture *picture)
     buf_add_z(out, "}\n");
 }
 
-/* --- SVG, by Graphviz --------------------------------------------------------------------------------- */
+/* --- SVG, by Graphviz
+ * --------------------------------------------------------------------------------- */
 
 static NORETURN void dot_exec(int in, int out)
 {
@@ -498,7 +509,8 @@ static int svg_write(struct ctl *ctl, const struct buf *dot)
     return ok ? CTL_OK : svg_failed(ctl, status);
 }
 
-/* --- the verb ------------------------------------------------------------------------------------------ */
+/* --- the verb
+ * ------------------------------------------------------------------------------------------ */
 
 static const struct json *picture_json(const struct picture *picture)
 {
@@ -564,7 +576,8 @@ static int run_read(struct ctl *ctl, const struct plan *plan, struct ctl_run *ou
     if (code)
         return code;
     if (!str_eq_z(out->run.workflow, plan->workflow)) {
-        ctl_say(ctl, "the run \"" STR_FMT "\" is one of the workflow \"" STR_FMT "\", not of \"%s\"",
+        ctl_say(ctl,
+                "the run \"" STR_FMT "\" is one of the workflow \"" STR_FMT "\", not of \"%s\"",
                 STR_ARG(out->run.id), STR_ARG(out->run.workflow), plan->workflow);
         return CTL_USAGE;
     }

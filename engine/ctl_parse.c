@@ -13,7 +13,7 @@
 
 /* Verbs of the interface that this version does not have. */
 static const char verbs_later[] =
-    "approvals|approve|diff|doctor|init|mcp|migrate|reject|services|signal|ui";
+    "approvals|approve|doctor|init|mcp|migrate|reject|services|signal|ui";
 
 static bool words_have(const char *words, struct str word)
 {
