@@ -3,6 +3,7 @@
 #include "engine/base/rand.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/wait.h"
 
 bool attempt_in_motion(const struct effect_state *side)
 {
@@ -38,18 +39,6 @@ static bool commits_with_record(const struct plan_action *action)
     return action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE;
 }
 
-/* {code, status, message, body} of an error that no participant sent. */
-static struct str error_make(struct draft *draft, const char *code, const char *message)
-{
-    struct json *error = json_object_new(draft->scratch, 4);
-    json_object_add_z(error, "code", json_string_z(draft->scratch, code));
-    json_object_add_z(error, "status", &json_null);
-    json_object_add_z(error, "message",
-                      json_string(draft->scratch, arena_str(draft->scratch, str_z(message))));
-    json_object_add_z(error, "body", &json_null);
-    return json_text(error, draft->scratch);
-}
-
 static void invoke_command(struct draft *draft, const struct instance *instance,
                            enum direction direction, const struct effect_state *side,
                            const struct rendered *rendered)
@@ -82,24 +71,6 @@ static struct render render_of(const struct draft *draft, const struct instance 
                            .env = draft->event->env};
 }
 
-static void sleep_claim(struct draft *draft, const struct instance *instance,
-                        enum direction direction, struct effect_state *side)
-{
-    struct render render = render_of(draft, instance, direction, side);
-    int64_t duration_us;
-    struct err err;
-    if (render_sleep(&render, draft->scratch, &duration_us, &err) != 0) {
-        side->state = STEP_REFUSED;
-        side->outcome = OUTCOME_REFUSED;
-        side->ended_at = draft->event->now;
-        side->error = error_make(draft, "cannot_render", err.text);
-    } else {
-        side->state = STEP_WAITING;
-        side->next_at = wall_add(draft->event->now, MAX(duration_us, INT64_C(0)));
-    }
-    draft_effect(draft, instance, direction, side);
-}
-
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
@@ -114,8 +85,8 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         .claim_no = draft->run->claims + 1,
         .claimed_at = now,
     };
-    if (action->kind == ACTION_SLEEP) {
-        sleep_claim(draft, instance, direction, &side);
+    if (action_kind_waits(action->kind)) {
+        wait_claim(draft, instance, direction, &side);
         return;
     }
     side.budget_at = wall_add(now, action->retry.budget_us);
@@ -127,7 +98,7 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         side.state = STEP_REFUSED;
         side.outcome = OUTCOME_REFUSED;
         side.ended_at = now;
-        side.error = error_make(draft, "cannot_render", err.text);
+        side.error = draft_error(draft, "cannot_render", err.text);
         draft_effect(draft, instance, direction, &side);
         return;
     }
@@ -158,10 +129,10 @@ static bool render_again(struct draft *draft, struct instance *instance, enum di
     side->state = STEP_UNKNOWN;
     side->outcome = OUTCOME_CONFLICT;
     side->ended_at = draft->event->now;
-    side->error = error_make(draft, "key_conflict",
-                             rendered ? "the request under this key is no longer the one that was "
-                                        "claimed"
-                                      : err.text);
+    side->error = draft_error(draft, "key_conflict",
+                              rendered ? "the request under this key is no longer the one that was "
+                                         "claimed"
+                                       : err.text);
     draft_effect(draft, instance, direction, side);
     return false;
 }
@@ -204,8 +175,8 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
     if (wall_passed(side.budget_at, now) || !may_repeat) {
         side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
         side.ended_at = now;
-        side.error = error_make(draft, "owner_lost",
-                                "the engine stopped before it saw the answer to this attempt");
+        side.error = draft_error(draft, "owner_lost",
+                                 "the engine stopped before it saw the answer to this attempt");
         draft_effect(draft, instance, direction, &side);
         return;
     }

@@ -10,8 +10,9 @@
 #include "engine/decision.h"
 
 /* Claims the effect of `instance` in `direction` under its next generation and commands its first
- * attempt. What cannot be rendered ends refused at once, certainly not sent. A sleep starts
- * waiting. Precondition: the side is pending, or refused and a person asked for a new generation.
+ * attempt. What cannot be rendered ends refused at once, certainly not sent. What only waits
+ * starts waiting (wait.h). Precondition: the side is pending, or refused and a person asked for a
+ * new generation.
  */
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
 

@@ -5,6 +5,7 @@
 #include "engine/forward.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/wait.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,7 +126,8 @@ static bool is_active(const struct run *run)
 static void start_decide(struct draft *draft)
 {
     draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
-    advance(draft);
+    if (is_active(draft->run)) /* else it is queued */
+        advance(draft);
 }
 
 static void reply_decide(struct draft *draft)
@@ -155,18 +157,26 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     if (side->state == STEP_RETRYING && !draft->run->now.paused) {
         attempt_repeat(draft, instance, direction);
     } else if (side->state == STEP_WAITING) {
-        struct effect_state ended = *side;
-        ended.state = STEP_APPLIED;
-        ended.outcome = OUTCOME_APPLIED;
-        ended.next_at = WALL_NONE;
-        ended.ended_at = draft->event->now;
-        draft_effect(draft, instance, direction, &ended);
+        wait_end(draft, instance, direction);
     }
+}
+
+/* A queued run begins once its time has come. */
+static void queued_due(struct draft *draft)
+{
+    const struct run *run = draft->run;
+    struct record_run now = run->now;
+    if (now.state != RUN_QUEUED || now.paused || draft->event->hold ||
+        !wall_passed(run->start.start_at, draft->event->now))
+        return;
+    now.state = RUN_RUNNING;
+    draft_run(draft, &now);
 }
 
 static void due_decide(struct draft *draft)
 {
     struct run *run = draft->run;
+    queued_due(draft);
     if (!is_active(run))
         return;
     /* The deadline goes first: it decides whether repeats are still wanted. */
@@ -196,6 +206,7 @@ static bool side_recover(struct draft *draft, struct instance *instance, enum di
 static void recover_decide(struct draft *draft)
 {
     struct run *run = draft->run;
+    queued_due(draft);
     if (!is_active(run))
         return;
     for (uint16_t i = 0; i < run->instances_count; i++)
@@ -299,7 +310,7 @@ static void pause_decide(struct draft *draft, bool paused)
     now.paused = paused;
     draft_run(draft, &now);
     verb_event(draft, STR(""));
-    if (!paused && is_active(draft->run))
+    if (!paused)
         due_decide(draft);
 }
 
@@ -479,6 +490,13 @@ static void abandon_decide(struct draft *draft)
     draft_run(draft, &now);
 }
 
+static void signal_decide(struct draft *draft)
+{
+    wait_signal(draft);
+    if (draft->out->records_count && is_active(draft->run))
+        advance(draft);
+}
+
 static void verb_answer(struct draft *draft)
 {
     const struct err *answer = &draft->out->answer;
@@ -550,6 +568,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_SETTLE:
     case EVENT_SKIP: by_hand_decide(&draft); break;
     case EVENT_ABANDON: abandon_decide(&draft); break;
+    case EVENT_SIGNAL: signal_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out);
@@ -564,6 +583,8 @@ static struct wall side_due_at(const struct run *run, const struct effect_state 
 struct wall run_due(const struct run *run)
 {
     struct wall due = WALL_NONE;
+    if (run->now.state == RUN_QUEUED && !run->now.paused)
+        return run->start.start_at;
     if (!is_active(run))
         return due;
     for (uint16_t i = 0; i < run->instances_count; i++) {

@@ -25,7 +25,8 @@
     X(EVENT_SETTLE, "settle")                                                                  \
     X(EVENT_SKIP, "skip")                                                                      \
     X(EVENT_COMPENSATE, "compensate")                                                          \
-    X(EVENT_ABANDON, "abandon")
+    X(EVENT_ABANDON, "abandon")                                                                \
+    X(EVENT_SIGNAL, "signal") /* data for a wait_for; needs no reason */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -55,7 +56,9 @@ struct run_event {
         struct str inbox_id; /* settles this row in the same unit; absent: came by socket */
         bool applied;        /* settle */
         bool force;
-        struct str output; /* settle --applied, skip: JSON text, absent: none */
+        struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
+        struct str name;   /* signal */
+        bool by_parent;    /* cancel, compensate: asked by the run whose child this is */
     } verb;
 };
 
@@ -100,6 +103,8 @@ void draft_command(struct draft *draft, const struct run_command *command);
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
                   const struct effect_state *side);
 void draft_run(struct draft *draft, const struct record_run *now);
+/* {code, status, message, body} of an error that no participant sent. */
+struct str draft_error(struct draft *draft, const char *code, const char *message);
 void draft_event(struct draft *draft, const char *what, struct str step, struct str detail);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "engine/attempt.h"
 #include "engine/retry.h"
+#include "engine/wait.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
@@ -29,12 +30,19 @@ const struct instance *forward_pivot_open(const struct run *run)
     return NULL;
 }
 
+/* What the step's failure leads to. A wait that says `on_timeout: park` says it for itself. */
+static enum on_failure failure_leads_to(const struct plan_step *step,
+                                        const struct effect_state *side)
+{
+    return wait_is_parked(step, side) ? ON_FAILURE_PARK : step->on_failure;
+}
+
 /* A step that ended other than well, and whether it ended because repeats ran out. */
 static bool step_failed(const struct run *run, const struct instance *instance)
 {
     const struct effect_state *side = &instance->execute;
     const struct plan_step *step = plan_step_of(run, instance);
-    if (step->on_failure == ON_FAILURE_CONTINUE)
+    if (failure_leads_to(step, side) == ON_FAILURE_CONTINUE)
         return false;
     if (side->state == STEP_REFUSED)
         return true;
@@ -55,7 +63,7 @@ enum park_reason forward_blocked(const struct run *run, const struct instance *i
         return PARK_OUTCOME_UNKNOWN;
     if (!step_failed(run, instance))
         return PARK_NONE;
-    if (step->on_failure == ON_FAILURE_PARK)
+    if (failure_leads_to(step, side) == ON_FAILURE_PARK)
         return PARK_STEP_FAILED;
     return forward_pivot_passed(run) ? PARK_PIVOT_PASSED : PARK_NONE;
 }
@@ -67,7 +75,7 @@ static bool step_done(const struct run *run, const struct instance *instance)
         return true;
     bool ended = side->state == STEP_REFUSED || side->state == STEP_UNKNOWN;
     return ended && side->outcome != OUTCOME_CONFLICT &&
-           (plan_step_of(run, instance)->on_failure == ON_FAILURE_CONTINUE);
+           failure_leads_to(plan_step_of(run, instance), side) == ON_FAILURE_CONTINUE;
 }
 
 bool forward_wants_back(const struct run *run, struct wall now)

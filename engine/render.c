@@ -42,7 +42,8 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
         .index = -1,
         .env = render->env,
         .run_id = run->id,
-        .started_at = run->start.created_at,
+        .started_at = record_start_state(&run->start) == RUN_QUEUED ? run->start.start_at
+                                                                    : run->start.created_at,
         .now = render->now,
         .step = render_scope_step,
         .step_arg = run,
@@ -363,6 +364,24 @@ int render_sleep(const struct render *render, struct arena *arena, int64_t *out_
         return err_set(err, ERR_INVALID, "sleep: \"" STR_FMT "\" is not a duration like 30s",
                        STR_ARG(text));
     return 0;
+}
+
+int render_until(const struct render *render, struct arena *arena, struct wall *out,
+                 struct err *err)
+{
+    const struct plan_action *action = render_plan_action(render);
+    const struct json *value;
+    struct expr_scope scope;
+    int code = render_scope(render, arena, &scope, err);
+    if (!code)
+        code = expr_eval(action->until.until, &scope, arena, &value, err);
+    if (code)
+        return err_wrap(err, "until");
+    if (value->kind == JSON_STRING && wall_parse(value->text, out))
+        return 0;
+    struct str text = value->kind == JSON_STRING ? value->text : json_text(value, arena);
+    return err_set(err, ERR_INVALID, "until: \"%.*s\" is not a time like 2026-10-25T02:30:00Z",
+                   (int)MIN(text.len, 80u), text.ptr ? text.ptr : "");
 }
 
 int render_output(const struct run *run, struct arena *arena, struct str *out, struct err *err)

@@ -41,6 +41,10 @@ MUST_USE int render_scope(const struct render *render, struct arena *arena, stru
 MUST_USE int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us,
                           struct err *err);
 
+/* When an `until` ends. Errors: ERR_INVALID. */
+MUST_USE int render_until(const struct render *render, struct arena *arena, struct wall *out,
+                          struct err *err);
+
 /* The workflow's output as JSON text, absent if it has none. Errors: ERR_INVALID. */
 MUST_USE int render_output(const struct run *run, struct arena *arena, struct str *out,
                            struct err *err);

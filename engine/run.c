@@ -98,6 +98,10 @@ bool run_state_is_terminal(enum run_state state)
 
 const struct run_transition run_transitions[] = {
     {RUN_NONE, RUN_RUNNING, "submitted"},
+    {RUN_NONE, RUN_QUEUED, "submitted, to start later"},
+    {RUN_QUEUED, RUN_RUNNING, "its time has come"},
+    {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
+    {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
@@ -172,6 +176,11 @@ static struct str text_keep(struct run *run, struct str old, struct str new)
     return arena_str(&run->run_arena, new);
 }
 
+enum run_state record_start_state(const struct record_start *start)
+{
+    return start->start_at.us > start->created_at.us ? RUN_QUEUED : RUN_RUNNING;
+}
+
 static void start_apply(struct run *run, const struct record_start *start)
 {
     ASSERT(run->now.state == RUN_NONE);
@@ -179,7 +188,8 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->start.tenant = arena_str(&run->run_arena, start->tenant);
     run->start.actor = arena_str(&run->run_arena, start->actor);
     run->start.input = arena_str(&run->run_arena, start->input);
-    run->now.state = RUN_RUNNING;
+    run->start.parent = arena_str(&run->run_arena, start->parent.ptr ? start->parent : STR(""));
+    run->now.state = record_start_state(start);
     run->now.direction = DIRECTION_EXECUTE;
 }
 
@@ -198,6 +208,31 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     side->output = text_keep(run, old.output, effect->state.output);
     side->error = text_keep(run, old.error, effect->state.error);
     run->claims = MAX(run->claims, side->claim_no);
+}
+
+const struct record_signal *run_signal(const struct run *run, struct str name)
+{
+    for (uint32_t i = 0; i < run->signals_count; i++)
+        if (str_eq(run->signals[i].name, name))
+            return &run->signals[i];
+    return NULL;
+}
+
+/* A workflow names few signals and each is kept once, so the list may be copied to grow. */
+static void signal_apply(struct run *run, const struct record_signal *signal)
+{
+    if (run_signal(run, signal->name))
+        return;
+    struct record_signal *list =
+        arena_array(&run->run_arena, struct record_signal, run->signals_count + 1);
+    if (run->signals_count)
+        memcpy(list, run->signals, run->signals_count * sizeof(*list));
+    struct record_signal *added = &list[run->signals_count++];
+    *added = *signal;
+    added->name = arena_str(&run->run_arena, signal->name);
+    added->data = arena_str(&run->run_arena, signal->data);
+    added->actor = arena_str(&run->run_arena, signal->actor);
+    run->signals = list;
 }
 
 void run_apply(struct run *run, const struct run_record *record)
@@ -219,6 +254,7 @@ void run_apply(struct run *run, const struct run_record *record)
         break;
     }
     case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
+    case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
     case RECORD_ATTEMPT:
     case RECORD_INBOX: break; /* history: nothing decides on it */
     }
@@ -231,6 +267,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->start.tenant = arena_str(arena, record->start.tenant);
         record->start.actor = arena_str(arena, record->start.actor);
         record->start.input = arena_str(arena, record->start.input);
+        record->start.parent = arena_str(arena, record->start.parent);
         break;
     case RECORD_CLAIM:
     case RECORD_EFFECT:
@@ -252,6 +289,11 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->inbox.id = arena_str(arena, record->inbox.id);
         record->inbox.outcome = arena_str(arena, record->inbox.outcome);
         record->inbox.answer = arena_str(arena, record->inbox.answer);
+        break;
+    case RECORD_SIGNAL:
+        record->signal.name = arena_str(arena, record->signal.name);
+        record->signal.data = arena_str(arena, record->signal.data);
+        record->signal.actor = arena_str(arena, record->signal.actor);
         break;
     case RECORD_EVENT:
         record->event.what = arena_str(arena, record->event.what);
