@@ -55,6 +55,10 @@ const struct shape response_of_exec[] = {{"exit", KIND_NUMBER | KIND_NULL, NULL}
                                          {"stderr", KIND_TEXT, NULL},
                                          {NULL, 0, NULL}};
 
+const struct shape response_of_worker[] = {{"status", KIND_TEXT, NULL}, /* completed, failed */
+                                           {"body", KINDS_JSON, NULL},
+                                           {NULL, 0, NULL}};
+
 /* Roots in the order of messages; `bit` 0: not in this version's places. */
 static const struct root {
     const char *name;
@@ -69,9 +73,9 @@ static const struct root {
     {"response", ROOT_RESPONSE, EXPR_RESPONSE, "in `outcomes`"},
     {"env", ROOT_ENV, EXPR_NONE, "env.NAME"},
     {"secrets", ROOT_SECRETS, EXPR_NONE, "secrets.NAME"},
-    {"item", 0, EXPR_ITEM, "in a step with `for_each`"},
-    {"index", 0, EXPR_INDEX, "in a step with `for_each`"},
-    {"tick", 0, EXPR_TICK, "in a workflow with a `schedule`"},
+    {"item", ROOT_ITEM, EXPR_ITEM, "in a step with `for_each`"},
+    {"index", ROOT_ITEM, EXPR_INDEX, "in a step with `for_each`"},
+    {"tick", ROOT_TICK, EXPR_TICK, "in the `input` of a `schedule`"},
     {"answer", 0, EXPR_ANSWER, "in `reconcile`"},
 };
 
@@ -337,6 +341,13 @@ static struct type root_type(struct checker *k, enum expr_op op)
         return k->cx->plan->input ? type_of_schema(k->cx->plan->input) : type_of(KIND_OBJECT);
     case EXPR_RESPONSE: return (struct type){.kinds = KIND_OBJECT, .shape = k->rules->response};
     case EXPR_KEY: return type_of(KIND_TEXT);
+    case EXPR_INDEX: return type_of(KIND_NUMBER);
+    case EXPR_TICK: return type_of(KIND_TEXT);
+    case EXPR_ITEM: {
+        const struct type *item =
+            k->rules->step == PLAN_STEP_NONE ? NULL : k->cx->sources[k->rules->step].item;
+        return item ? *item : type_any;
+    }
     default: return type_any;
     }
 }
@@ -438,11 +449,26 @@ static void unknown_shape_field(struct checker *k, const struct expr *expr,
 static struct type output_type(struct checker *k, uint16_t step)
 {
     const struct node *action = node_get(k->cx->sources[step].node, "action");
+    if (k->cx->steps[step].output_schema)
+        return type_of_schema(k->cx->steps[step].output_schema);
     if (node_get(action, "sql"))
         return (struct type){.kinds = KIND_OBJECT, .shape = response_of_sql};
-    if (node_get(action, "sleep"))
+    if (node_get(action, "sleep") || node_get(action, "until"))
         return type_of(KIND_NULL);
     return type_any;
+}
+
+/* A loop's output is the list of its instances', null where one was not applied; inside its own
+ * compensation it is the instance's. */
+static struct type step_output_type(struct checker *k, uint16_t step)
+{
+    struct type output = output_type(k, step);
+    if (!k->cx->sources[step].loop || k->rules->step == step)
+        return output;
+    struct type *item = arena_new(k->cx->scratch, struct type);
+    *item = output;
+    item->kinds |= KIND_NULL;
+    return (struct type){.kinds = KIND_LIST, .item = item};
 }
 
 /* Whether the step has run, if it runs at all, before this place is evaluated. */
@@ -517,7 +543,7 @@ static struct type check_step(struct checker *k, struct expr *expr)
     if (which != EXPR_FIELD_OUTPUT)
         return shape_type(field);
     absent_output_note(k, expr, step);
-    return output_type(k, step);
+    return step_output_type(k, step);
 }
 
 static struct type check_env(struct checker *k, struct expr *expr)
@@ -612,7 +638,7 @@ static struct type check_select(struct checker *k, struct expr *expr)
     size_t count = schema_names(of.schema, names, ARRAY_LEN(names), k->cx->scratch, &visits);
     struct diag *diag = unknown_field(k, expr, names, count);
     if (!diag->help.ptr)
-        diag_help(k->cx->diags, diag, "declare it under `properties` of the input's schema");
+        diag_help(k->cx->diags, diag, "declare it under `properties` of the schema");
     return type_any;
 }
 
@@ -1009,4 +1035,25 @@ unsigned expr_check(struct compiler *cx, struct expr *expr, const struct node *n
 {
     struct checker k = {.cx = cx, .node = node, .from = from, .rules = rules};
     return check(&k, expr).kinds;
+}
+
+const struct type *expr_type_check(struct compiler *cx, struct expr *expr, const struct node *node,
+                                   size_t from, const struct expr_rules *rules)
+{
+    struct checker k = {.cx = cx, .node = node, .from = from, .rules = rules};
+    struct type *type = arena_new(cx->scratch, struct type);
+    *type = check(&k, expr);
+    return type;
+}
+
+unsigned type_kinds(const struct type *type)
+{
+    return type->kinds;
+}
+
+const struct type *type_of_item(struct compiler *cx, const struct type *list)
+{
+    struct type *item = arena_new(cx->scratch, struct type);
+    *item = type_item(*list);
+    return item;
 }

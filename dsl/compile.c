@@ -312,8 +312,52 @@ static void failure_compile(struct compiler *cx, uint16_t index)
     step->on_failure = cx->on_failure;
     if (node && read_choice(cx, node, LANG_STEP, "on_failure", on_failure_word, &value))
         step->on_failure = (enum on_failure)value;
-    source->may_be_absent =
-        step->on_failure == ON_FAILURE_CONTINUE || node_get_pair(source->node, "if");
+    source->loop = node_get_pair(source->node, "for_each") != NULL;
+    const struct node *on_timeout = node_get(node_get(source->node, "action"), "on_timeout");
+    bool unanswered = on_timeout && str_eq(on_timeout->text, STR("continue"));
+    /* A loop's list is there always, with null where an item was not applied. */
+    source->may_be_absent = !source->loop && (step->on_failure == ON_FAILURE_CONTINUE ||
+                                              unanswered || node_get_pair(source->node, "if"));
+    if ((node = node_get(source->node, "output_schema")))
+        step->output_schema = schema_compile(cx, node);
+}
+
+/* `for_each` and what belongs to it; before all that may read `item`. */
+static void loop_compile(struct compiler *cx, uint16_t index)
+{
+    static const char *const parts[] = {"key_by", "max_parallel"};
+    struct plan_step *step = &cx->steps[index];
+    struct step_source *source = &cx->sources[index];
+    const struct node *list = node_get(source->node, "for_each"), *node;
+    const struct type *type = NULL;
+    struct expr_rules rules = action_rules(cx, index, false, "`for_each`");
+    int64_t count = 1;
+    for (size_t i = 0; i < ARRAY_LEN(parts) && !source->loop; i++) {
+        const struct pair *pair = node_get_pair(source->node, parts[i]);
+        if (pair)
+            node_error(cx, "E102", pair->key, "`%s` needs `for_each` beside it", parts[i]);
+    }
+    if (!list)
+        return;
+    /* Both are evaluated once and kept: they look at nothing that belongs to an attempt. */
+    rules.roots &= ~(unsigned)(ROOT_ITEM | ROOT_KEY | ROOT_NOW);
+    step->for_each = list->kind == NODE_LIST
+                         ? NULL
+                         : expression_compile(cx, list, &rules, KIND_LIST, "a list", &type);
+    if (list->kind == NODE_LIST) {
+        struct diag *diag = node_error(cx, "E103", list, "`for_each` is an expression");
+        diag_help(cx->diags, diag, "write `for_each: \"['a', 'b']\"`");
+    }
+    if (type && type_kinds(type) & KIND_LIST)
+        source->item = type_of_item(cx, type);
+    rules.where = "`key_by`";
+    rules.roots |= ROOT_ITEM;
+    if ((node = node_get(source->node, "key_by")))
+        step->key_by =
+            expression_compile(cx, node, &rules, KIND_TEXT | KIND_NUMBER, "text or a number", NULL);
+    if ((node = node_get(source->node, "max_parallel")))
+        read_integer(cx, node, "`max_parallel`", 1, PLAN_ITEMS_MAX, &count);
+    step->max_parallel = (uint32_t)count;
 }
 
 static void pivot_compile(struct compiler *cx, uint16_t index)
@@ -386,12 +430,12 @@ static void action_part_compile(struct compiler *cx, uint16_t index)
     step->action.retry = cx->retry;
     if ((pair = node_get_pair(source, "retry")))
         retry_compile(cx, pair->value, &step->action.retry);
-    if (step->action.kind != ACTION_SLEEP)
-        return;
-    if (pair)
-        node_error(cx, "E111", pair->key, "`retry` does not belong to a `sleep`");
-    if ((pair = node_get_pair(source, "timeout")))
-        node_error(cx, "E111", pair->key, "`timeout` does not belong to a `sleep`");
+    enum action_kind kind = step->action.kind;
+    const char *name = action_kind_name(kind);
+    if (pair && (action_kind_waits(kind) || kind == ACTION_CHILD))
+        node_error(cx, "E111", pair->key, "`retry` does not belong to a `%s`", name);
+    if ((kind == ACTION_SLEEP || kind == ACTION_UNTIL) && (pair = node_get_pair(source, "timeout")))
+        node_error(cx, "E111", pair->key, "`timeout` does not belong to a `%s`", name);
 }
 
 static void compensate_part_compile(struct compiler *cx, uint16_t index)
@@ -419,15 +463,19 @@ static void step_compile(struct compiler *cx, uint16_t index)
     const struct node *source = cx->sources[index].node, *node;
     const struct expr_rules rules = {
         .where = "`if`",
-        .roots = ROOT_INPUT | ROOT_STEPS | ROOT_RUN | ROOT_ENV | ROOT_NOW,
+        .roots = ROOT_INPUT | ROOT_STEPS | ROOT_RUN | ROOT_ENV | ROOT_NOW |
+                 (cx->sources[index].loop ? ROOT_ITEM : 0),
         .step = index,
     };
     if (source->kind != NODE_MAP)
         return;
+    loop_compile(cx, index);
     if ((node = node_get(source, "if")))
         cx->steps[index].condition = condition_compile(cx, node, &rules);
     action_part_compile(cx, index);
     compensate_part_compile(cx, index);
+    if (cx->steps[index].action.kind == ACTION_CHILD)
+        child_undo_fill(cx, &cx->steps[index]);
     pivot_compile(cx, index);
 }
 
@@ -473,7 +521,7 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
     name_compile(cx, node_get(root, "workflow"));
     labels_compile(cx, root);
     if ((node = node_get(root, "input")))
-        cx->plan->input = schema_compile(cx, node);
+        cx->plan->input = input_schema_compile(cx, node);
     if ((node = node_get(root, "deadline")))
         read_duration(cx, node, "`deadline`", SECOND_US, &cx->plan->deadline_us);
     defaults_compile(cx, root);

@@ -15,12 +15,12 @@ static const char *effect_word(int value)
     return value <= EFFECT_IRREVERSIBLE ? effect_tier_name((enum effect_tier)value) : "";
 }
 
-static struct expr_rules rules_of(const struct compiler *cx, uint16_t index, bool compensation,
-                                  const char *where)
+struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool compensation,
+                               const char *where)
 {
     return (struct expr_rules){
         .where = where,
-        .roots = ROOTS_OF_ACTIONS,
+        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0),
         .step = index,
         .steps = compensation ? STEPS_BEFORE_AND_OWN : STEPS_BEFORE,
         .guarded = node_get_pair(cx->sources[index].node, "if") != NULL,
@@ -204,7 +204,7 @@ static void body_compile(struct compiler *cx, const struct node *node, uint16_t 
     const struct pair *body = node_get_pair(node, "body"), *form = node_get_pair(node, "form"),
                       *text = node_get_pair(node, "text");
     const struct pair *first = body ? body : form ? form : text;
-    struct expr_rules rules = rules_of(cx, index, compensation, "`body`");
+    struct expr_rules rules = action_rules(cx, index, compensation, "`body`");
     const struct pair *all[] = {body, form, text};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         if (all[i] && all[i] != first)
@@ -257,7 +257,7 @@ static void http_idempotency_compile(struct compiler *cx, const struct node *nod
 static void http_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
                          uint16_t index, bool compensation, struct plan_action *out)
 {
-    struct expr_rules rules = rules_of(cx, index, compensation, "the path");
+    struct expr_rules rules = action_rules(cx, index, compensation, "the path");
     const struct node *part;
     for (int i = HTTP_GET; i <= HTTP_DELETE; i++)
         if (str_eq_z(kind->key->text, http_method_name((enum http_method)i)))
@@ -399,7 +399,7 @@ static uint16_t templates_compile(struct compiler *cx, const struct node *node, 
 static void sql_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
                         uint16_t index, bool compensation, struct plan_action *out)
 {
-    struct expr_rules rules = rules_of(cx, index, compensation, "`params`");
+    struct expr_rules rules = action_rules(cx, index, compensation, "`params`");
     const struct node *params = node_get(node, "params"), *service = node_get(node, "service");
     struct str sql, name;
     out->service = PLAN_SERVICE_NONE;
@@ -426,7 +426,7 @@ static void sql_compile(struct compiler *cx, const struct node *node, const stru
         node_error(cx, "E116", service, "service `" STR_FMT "` is not a database", STR_ARG(name));
 }
 
-/* --- exec and sleep --- */
+/* --- exec --- */
 
 static bool is_shell(struct str program)
 {
@@ -474,7 +474,7 @@ static void env_names_check(struct compiler *cx, const struct node *env)
 static void exec_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
                          uint16_t index, bool compensation, struct plan_action *out)
 {
-    struct expr_rules rules = rules_of(cx, index, compensation, "`exec`");
+    struct expr_rules rules = action_rules(cx, index, compensation, "`exec`");
     const struct node *argv = kind->value, *env = node_get(node, "env"),
                       *input = node_get(node, "stdin");
     size_t start, end;
@@ -502,22 +502,6 @@ static void exec_compile(struct compiler *cx, const struct node *node, const str
     out->exec.env_count = named_compile(cx, env, "`env`", &rules, &out->exec.env);
 }
 
-static void sleep_compile(struct compiler *cx, const struct pair *kind, uint16_t index,
-                          bool compensation, struct plan_action *out)
-{
-    struct expr_rules rules = rules_of(cx, index, compensation, "`sleep`");
-    size_t start, end;
-    out->service = PLAN_SERVICE_NONE;
-    if (kind->value->kind == NODE_TEXT && template_hole_find(kind->value->text, 0, &start, &end)) {
-        rules.kinds = KIND_TEXT | KIND_DURATION;
-        out->sleep.duration = text_template_compile(cx, kind->value, &rules);
-        return;
-    }
-    if (read_duration(cx, kind->value, "`sleep`", MS_US, &out->sleep.duration_us))
-        out->sleep.duration =
-            literal_template(cx, json_string(cx->arena, arena_str(cx->arena, kind->value->text)));
-}
-
 /* --- all kinds --- */
 
 static enum effect_tier effect_default(const struct plan_action *action, bool compensation)
@@ -527,22 +511,23 @@ static enum effect_tier effect_default(const struct plan_action *action, bool co
                       (action->http.method == HTTP_DELETE || action->http.method == HTTP_PUT);
     if (compensation)
         return repeatable ? EFFECT_IDEMPOTENT : EFFECT_COMPENSABLE;
-    return get || action->kind == ACTION_SLEEP ? EFFECT_PURE : EFFECT_COMPENSABLE;
+    return get || action_kind_waits(action->kind) ? EFFECT_PURE : EFFECT_COMPENSABLE;
 }
 
 /* The action's own rules, then its service's. */
 static void rules_join(struct compiler *cx, const struct node *node, uint16_t index,
                        bool compensation, struct plan_action *out)
 {
-    struct expr_rules rules = rules_of(cx, index, compensation, "`outcomes`");
+    struct expr_rules rules = action_rules(cx, index, compensation, "`outcomes`");
     const struct node *own = node_get(node, "outcomes");
     const struct plan_service *service =
         out->service == PLAN_SERVICE_NONE ? NULL : &cx->services[out->service];
     uint32_t count = own && own->kind == NODE_LIST ? own->count : 0;
     rules.roots |= ROOT_RESPONSE;
-    rules.response = out->kind == ACTION_HTTP  ? response_of_http
-                     : out->kind == ACTION_SQL ? response_of_sql
-                                               : response_of_exec;
+    rules.response = out->kind == ACTION_HTTP     ? response_of_http
+                     : out->kind == ACTION_SQL    ? response_of_sql
+                     : out->kind == ACTION_WORKER ? response_of_worker
+                                                  : response_of_exec;
     struct plan_outcome_rule *list = arena_array(cx->arena, struct plan_outcome_rule,
                                                  count + (service ? service->outcomes_count : 0));
     out->outcomes_count = outcomes_compile(cx, own, &rules, list);
@@ -556,6 +541,7 @@ static void timeout_resolve(struct compiler *cx, const struct node *compensate, 
 {
     const struct node *own = compensate ? node_get(compensate, "timeout") : NULL;
     const struct node *step = node_get(cx->sources[index].node, "timeout");
+    bool patient = out->kind == ACTION_WAIT_FOR || out->kind == ACTION_CHILD;
     int64_t us = 0;
     if (own)
         read_duration(cx, own, "`timeout`", MS_US, &us);
@@ -563,7 +549,7 @@ static void timeout_resolve(struct compiler *cx, const struct node *compensate, 
         read_duration(cx, step, "`timeout`", MS_US, &us);
     else if (out->service != PLAN_SERVICE_NONE)
         us = cx->services[out->service].timeout_us;
-    out->timeout_us = us ? us : cx->timeout_us;
+    out->timeout_us = us || patient ? us : cx->timeout_us;
 }
 
 static void effect_read(struct compiler *cx, const struct node *node, enum lang_group group,
@@ -576,6 +562,14 @@ static void effect_read(struct compiler *cx, const struct node *node, enum lang_
         out->effect = effect_default(out, compensation);
 }
 
+static enum action_kind kind_of(const struct lang_key *key)
+{
+    for (int kind = ACTION_HTTP; kind <= ACTION_WAIT_FOR; kind++)
+        if (strcmp(key->kinds, action_kind_name((enum action_kind)kind)) == 0)
+            return (enum action_kind)kind;
+    return ACTION_NONE;
+}
+
 void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                     struct plan_action *out)
 {
@@ -586,33 +580,31 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
     if (!kind) {
         struct diag *diag = node_error(cx, "E110", node, "%s needs one kind of action",
                                        compensation ? "`compensate`" : "`action`");
-        diag_help(cx->diags, diag, "one of: get, post, put, patch, delete, sql, exec, sleep%s",
-                  compensation ? "; or `none: \"why there is nothing to undo\"`" : "");
+        diag_help(cx->diags, diag, "one of: get, post, put, patch, delete, sql, exec, worker%s",
+                  compensation ? "; or `none: \"why there is nothing to undo\"`"
+                               : ", child, sleep, until, wait_for");
         return;
     }
     one_kind_check(cx, node, kind);
     if (key->flags & LANG_PLANNED)
         return; /* said by keys_check */
     out->line = doc_line(cx->doc, kind->key->start);
-    out->kind = strcmp(key->kinds, "http") == 0   ? ACTION_HTTP
-                : strcmp(key->kinds, "sql") == 0  ? ACTION_SQL
-                : strcmp(key->kinds, "exec") == 0 ? ACTION_EXEC
-                                                  : ACTION_SLEEP;
+    out->kind = kind_of(key);
     switch (out->kind) {
     case ACTION_HTTP: http_compile(cx, node, kind, index, compensation, out); break;
     case ACTION_SQL: sql_compile(cx, node, kind, index, compensation, out); break;
     case ACTION_EXEC: exec_compile(cx, node, kind, index, compensation, out); break;
+    case ACTION_WORKER: worker_compile(cx, node, kind, index, compensation, out); break;
+    case ACTION_CHILD: child_compile(cx, node, kind, index, compensation, out); break;
     case ACTION_SLEEP: sleep_compile(cx, kind, index, compensation, out); break;
-    case ACTION_NONE:
-    case ACTION_WORKER:
-    case ACTION_CHILD:
-    case ACTION_UNTIL:
-    case ACTION_WAIT_FOR: break;
+    case ACTION_UNTIL: until_compile(cx, kind, index, compensation, out); break;
+    case ACTION_WAIT_FOR: wait_for_compile(cx, node, kind, index, out); break;
+    case ACTION_NONE: break;
     }
-    if (out->kind != ACTION_SLEEP) {
+    if (!action_kind_waits(out->kind) && out->kind != ACTION_CHILD)
         rules_join(cx, node, index, compensation, out);
+    if (out->kind != ACTION_SLEEP && out->kind != ACTION_UNTIL)
         timeout_resolve(cx, compensation ? node : NULL, index, out);
-    }
     effect_read(cx, node_get(compensation ? node : step, "effect"),
                 compensation ? LANG_COMPENSATE : LANG_STEP, compensation, out);
     if (compensation && (tolerant = node_get(node, "tolerant")))

@@ -1,5 +1,5 @@
 /*
- * compile_schema.c: the JSON Schema subset of `input` to its compiled form. A keyword that is not
+ * compile_schema.c: the JSON Schema subset to its compiled form. A keyword that is not
  * in the subset is an error: a rule that nobody checks is worse than none.
  */
 #include "dsl/compiler.h"
@@ -483,6 +483,12 @@ const struct schema *schema_compile(struct compiler *cx, const struct node *node
     sc.references = arena_array(cx->scratch, struct reference, REFS_MAX);
     struct schema *schema = compile(&sc, node);
     references_resolve(&sc);
+    return schema;
+}
+
+const struct schema *input_schema_compile(struct compiler *cx, const struct node *node)
+{
+    const struct schema *schema = schema_compile(cx, node);
     if (schema->types && !(schema->types & SCHEMA_OBJECT))
         node_error(cx, "E123", node, "the input of a workflow is an object: `type: object`");
     return schema;

@@ -161,12 +161,15 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
                                      "only a text, number or boolean can stand inside other text");
         diag_help(cx->diags, diag, "json(x) writes any value as text");
     } else if (alone && rules->kinds && !(kinds & rules->kinds)) {
-        struct diag *diag = cx_error(
-            cx, "E212", place, "%s is needed in %s",
-            rules->kinds == KINDS_TEXT ? "a text, number or boolean" : "a duration", rules->where);
-        diag_help(cx->diags, diag, "%s",
-                  rules->kinds == KINDS_TEXT ? "json(x) writes any value as text"
-                                             : "duration(x) makes one of a text such as `5m`");
+        struct diag *diag = cx_error(cx, "E212", place, "%s is needed in %s",
+                                     rules->kinds == KINDS_TEXT    ? "a text, number or boolean"
+                                     : rules->kinds == KIND_OBJECT ? "an object"
+                                                                   : "a duration",
+                                     rules->where);
+        if (rules->kinds != KIND_OBJECT)
+            diag_help(cx->diags, diag, "%s",
+                      rules->kinds == KINDS_TEXT ? "json(x) writes any value as text"
+                                                 : "duration(x) makes one of a text such as `5m`");
     }
     return expr;
 }
@@ -284,17 +287,12 @@ const struct template *text_template_compile(struct compiler *cx, const struct n
     return scalar_compile(cx, node, &scalar);
 }
 
-const struct expr *condition_compile(struct compiler *cx, const struct node *node,
-                                     const struct expr_rules *rules)
+const struct expr *expression_compile(struct compiler *cx, const struct node *node,
+                                      const struct expr_rules *rules, unsigned kinds,
+                                      const char *wanted, const struct type **type)
 {
     size_t start = 0, end = node->text.len;
-    if (node->kind == NODE_BOOL) {
-        struct expr *literal = arena_new(cx->arena, struct expr);
-        literal->op = EXPR_LITERAL;
-        literal->literal = json_bool(node->boolean);
-        return literal;
-    }
-    if (node->kind != NODE_TEXT) {
+    if (node->kind != NODE_TEXT && node->kind != NODE_NUMBER) {
         node_error(cx, "E103", node, "%s must be an expression, not %s", rules->where,
                    node_kind_name(node));
         return NULL;
@@ -313,9 +311,27 @@ const struct expr *condition_compile(struct compiler *cx, const struct node *nod
     struct expr *expr = expr_parse(cx, node, start, end);
     if (!expr)
         return NULL;
-    unsigned kinds = expr_check(cx, expr, node, start, rules);
-    if (!(kinds & KIND_BOOL))
+    const struct type *known = expr_type_check(cx, expr, node, start, rules);
+    if (!(type_kinds(known) & kinds))
         cx_error(cx, "E206", doc_text_place(cx->doc, node, start + expr->start, start + expr->end),
-                 "%s must be true or false", rules->where);
+                 "%s must be %s", rules->where, wanted);
+    if (type)
+        *type = known;
     return expr;
+}
+
+const struct expr *condition_compile(struct compiler *cx, const struct node *node,
+                                     const struct expr_rules *rules)
+{
+    if (node->kind == NODE_NUMBER) {
+        node_error(cx, "E103", node, "%s must be an expression, not %s", rules->where,
+                   node_kind_name(node));
+        return NULL;
+    }
+    if (node->kind != NODE_BOOL)
+        return expression_compile(cx, node, rules, KIND_BOOL, "true or false", NULL);
+    struct expr *literal = arena_new(cx->arena, struct expr);
+    literal->op = EXPR_LITERAL;
+    literal->literal = json_bool(node->boolean);
+    return literal;
 }

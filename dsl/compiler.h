@@ -26,6 +26,8 @@ enum expr_root {
     ROOT_ENV = 32,
     ROOT_SECRETS = 64,
     ROOT_NOW = 128,
+    ROOT_ITEM = 256, /* and `index` */
+    ROOT_TICK = 512,
 };
 
 enum visible_steps {
@@ -52,12 +54,16 @@ struct expr_rules {
     bool guarded; /* the step has an `if` of its own: it may know what was skipped */
 };
 
+struct type; /* check_expr.c: what is known of a value */
+
 /* What is known of a step besides its plan, in file order. */
 struct step_source {
     const struct node *node; /* the step's map */
     const struct node *id;
-    uint64_t *after;    /* bit i: the step runs after step i */
-    bool broken;        /* a key is wrong: what is missing may be there under that name */
+    uint64_t *after;         /* bit i: the step runs after step i */
+    bool broken;             /* a key is wrong: what is missing may be there under that name */
+    bool loop;               /* it has a `for_each` */
+    const struct type *item; /* of a loop: what `item` is; NULL: not known yet */
     bool may_be_absent; /* it has an `if`, or a failure is no hindrance: it may have no output */
     /* Where its compensation reads steps.SELF.output, if it does. */
     bool uses_own_output;
@@ -122,7 +128,17 @@ struct expr *expr_parse(struct compiler *cx, const struct node *node, size_t fro
 /* Resolves names in place and checks types; returns the kinds it may have (enum kind_bits). */
 unsigned expr_check(struct compiler *cx, struct expr *expr, const struct node *node, size_t from,
                     const struct expr_rules *rules);
-/* `if`, `when`: a bare expression, or one in a whole-value hole. NULL: diagnosed. */
+const struct type *expr_type_check(struct compiler *cx, struct expr *expr, const struct node *node,
+                                   size_t from, const struct expr_rules *rules);
+unsigned type_kinds(const struct type *type);
+/* Of the items of a list. */
+const struct type *type_of_item(struct compiler *cx, const struct type *list);
+/* A bare expression, or one in a whole-value hole, which can be of one of `kinds`; `wanted` names
+ * them in messages. `type` may be NULL. NULL: diagnosed. */
+const struct expr *expression_compile(struct compiler *cx, const struct node *node,
+                                      const struct expr_rules *rules, unsigned kinds,
+                                      const char *wanted, const struct type **type);
+/* The same for `if`, `when`: true or false. */
 const struct expr *condition_compile(struct compiler *cx, const struct node *node,
                                      const struct expr_rules *rules);
 /* All three return something harmless when they diagnosed. */
@@ -154,11 +170,14 @@ enum kind_bits {
 /* What can become a text: in a path, a header, an argument. */
 #define KINDS_TEXT (KINDS_SCALAR | KIND_SECRET | KIND_OMIT)
 
-extern const struct shape response_of_http[], response_of_sql[], response_of_exec[];
+extern const struct shape response_of_http[], response_of_sql[], response_of_exec[],
+    response_of_worker[];
 
 /* --- the parts of a workflow --- */
 
 const struct schema *schema_compile(struct compiler *cx, const struct node *node);
+/* The same for the workflow's `input`, which is an object. */
+const struct schema *input_schema_compile(struct compiler *cx, const struct node *node);
 void services_compile(struct compiler *cx, const struct node *node);
 /* What is set in `by` replaces what `service` says; all of it is copied into `arena`. */
 void service_override(struct arena *arena, struct plan_service *service,
@@ -176,6 +195,22 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
 /* `action` or `compensate` (with `compensation`) of step `index`: everything but retry. */
 void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                     struct plan_action *out);
+/* What the parts of an action may look at; `where` is for messages. */
+struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool compensation,
+                               const char *where);
+/* --- compile_wait.c: the kinds that no service takes part in; `kind` is their key and value --- */
+void sleep_compile(struct compiler *cx, const struct pair *kind, uint16_t index, bool compensation,
+                   struct plan_action *out);
+void until_compile(struct compiler *cx, const struct pair *kind, uint16_t index, bool compensation,
+                   struct plan_action *out);
+void wait_for_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                      uint16_t index, struct plan_action *out);
+void worker_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                    uint16_t index, bool compensation, struct plan_action *out);
+void child_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                   uint16_t index, bool compensation, struct plan_action *out);
+/* A child is undone by its own compensations; a detached one never. */
+void child_undo_fill(struct compiler *cx, struct plan_step *step);
 /* The one action key of the map, or NULL. */
 const struct pair *action_kind_find(const struct node *node);
 

@@ -11,11 +11,27 @@ static const struct node *at_step(const struct compiler *cx, uint16_t index)
     return source->id ? source->id : source->node;
 }
 
+static bool can_fail(const struct plan_action *action)
+{
+    switch (action->kind) {
+    case ACTION_SLEEP: return !action->sleep.duration_us;
+    case ACTION_UNTIL: return false;
+    case ACTION_WAIT_FOR:
+        return action->timeout_us && action->wait_for.on_timeout == ON_TIMEOUT_REFUSED;
+    case ACTION_CHILD: return !action->child.detached;
+    case ACTION_NONE:
+    case ACTION_HTTP:
+    case ACTION_SQL:
+    case ACTION_EXEC:
+    case ACTION_WORKER: break;
+    }
+    return true;
+}
+
 /* A failure for good that turns the run back. A literal pause cannot fail. */
 static bool turns_back(const struct plan_step *step)
 {
-    bool can_fail = step->action.kind != ACTION_SLEEP || !step->action.sleep.duration_us;
-    return can_fail && step->on_failure == ON_FAILURE_COMPENSATE;
+    return can_fail(&step->action) && step->on_failure == ON_FAILURE_COMPENSATE;
 }
 
 static bool key_honoured(const struct plan_action *action)
@@ -31,6 +47,8 @@ static bool is_own_sql(const struct plan_action *action)
 
 static const char *service_name(const struct compiler *cx, const struct plan_action *action)
 {
+    if (action->kind == ACTION_WORKER)
+        return "the worker";
     if (action->service == PLAN_SERVICE_NONE)
         return "the program";
     return arena_printf(cx->scratch, "`%s`", cx->services[action->service].name).ptr;
@@ -50,6 +68,7 @@ static void compensation_missing(struct compiler *cx, uint16_t index)
     const struct plan_step *step = &cx->steps[index];
     enum effect_tier effect = step->action.effect;
     if (node_get_pair(cx->sources[index].node, "compensate") || cx->sources[index].broken ||
+        step->action.kind == ACTION_CHILD ||
         (effect != EFFECT_IDEMPOTENT && effect != EFFECT_COMPENSABLE) ||
         pivot_before(cx, index) != PLAN_STEP_NONE)
         return;
@@ -67,10 +86,15 @@ static void compensation_useless(struct compiler *cx, uint16_t index)
     struct diag *diag;
     if (!pair)
         return;
-    if (step->action.kind == ACTION_SLEEP) {
-        node_error(cx, "E303", pair->key, "a `sleep` has nothing to undo");
-    } else if (step->compensate.kind == ACTION_SLEEP) {
-        node_error(cx, "E303", pair->value, "a `sleep` undoes nothing");
+    enum action_kind kind = step->action.kind, undo = step->compensate.kind;
+    if (action_kind_waits(kind)) {
+        node_error(cx, "E303", pair->key, "`%s` has nothing to undo", action_kind_name(kind));
+    } else if (kind == ACTION_CHILD) {
+        node_error(cx, "E303", pair->key, "a `child` %s",
+                   step->action.child.detached ? "that is detached is never undone"
+                                               : "is undone by its own compensations");
+    } else if (action_kind_waits(undo) || undo == ACTION_CHILD) {
+        node_error(cx, "E303", pair->value, "`%s` undoes nothing", action_kind_name(undo));
     } else if (step->action.effect == EFFECT_PURE) {
         diag = node_error(cx, "E304", pair->key,
                           "step `%s` is pure: its compensation would never run", step->id);
@@ -134,8 +158,8 @@ static void pivot_beside_branch(struct compiler *cx, uint16_t index)
 /* What happens after an unknown outcome is safe only if it can be repeated. */
 static bool unknown_parks(const struct plan_action *action)
 {
-    return action->effect == EFFECT_COMPENSABLE && action->kind != ACTION_SLEEP &&
-           !is_own_sql(action) && !key_honoured(action);
+    return action->effect == EFFECT_COMPENSABLE && !action_kind_waits(action->kind) &&
+           action->kind != ACTION_CHILD && !is_own_sql(action) && !key_honoured(action);
 }
 
 static void compensation_needs_output(struct compiler *cx, uint16_t index)

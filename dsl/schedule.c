@@ -59,6 +59,52 @@ static void sends_print(const struct plan_action *action, struct buf *out)
     time_print(MIN(at + action->timeout_us, retry->budget_us), out);
 }
 
+static void wait_for_print(const struct plan_action *action, struct buf *out)
+{
+    buf_printf(out, "waits for the signal `%s`", action->wait_for.signal);
+    if (!action->timeout_us) {
+        buf_add_z(out, ", without a limit");
+        return;
+    }
+    buf_add_z(out, " at most ");
+    time_print(action->timeout_us, out);
+    switch (action->wait_for.on_timeout) {
+    case ON_TIMEOUT_CONTINUE: buf_add_z(out, ", then goes on without it"); break;
+    case ON_TIMEOUT_PARK: buf_add_z(out, ", then the run parks"); break;
+    case ON_TIMEOUT_REFUSED:
+    case ON_TIMEOUT_NONE: buf_add_z(out, ", then it has failed"); break;
+    }
+}
+
+static void action_print(const struct plan_action *action, struct buf *out)
+{
+    switch (action->kind) {
+    case ACTION_SLEEP:
+        if (!action->sleep.duration_us) {
+            buf_add_z(out, "sleeps as long as the run says");
+            break;
+        }
+        buf_add_z(out, "sleeps ");
+        time_print(action->sleep.duration_us, out);
+        break;
+    case ACTION_UNTIL: buf_add_z(out, "waits until the time that the run says"); break;
+    case ACTION_WAIT_FOR: wait_for_print(action, out); break;
+    case ACTION_CHILD:
+        buf_printf(out, "starts `%s`%s", action->child.workflow,
+                   action->child.detached ? ", which runs on by itself" : " and waits for its end");
+        if (action->timeout_us) {
+            buf_add_z(out, ", at most ");
+            time_print(action->timeout_us, out);
+        }
+        break;
+    case ACTION_NONE:
+    case ACTION_HTTP:
+    case ACTION_SQL:
+    case ACTION_EXEC:
+    case ACTION_WORKER: sends_print(action, out); break;
+    }
+}
+
 static size_t id_width(const struct plan *plan)
 {
     size_t width = 0;
@@ -73,19 +119,19 @@ static void schedule_print(const struct plan *plan, size_t width, struct buf *ou
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         buf_printf(out, "  %-*s  ", (int)width, step->id);
-        if (step->action.kind != ACTION_SLEEP) {
-            sends_print(&step->action, out);
-        } else if (step->action.sleep.duration_us) {
-            buf_add_z(out, "sleeps ");
-            time_print(step->action.sleep.duration_us, out);
-        } else {
-            buf_add_z(out, "sleeps as long as the run says");
-        }
+        if (step->for_each && step->max_parallel > 1)
+            buf_printf(out, "for each item, %u at a time: ", step->max_parallel);
+        else if (step->for_each)
+            buf_add_z(out, "for each item, one after the other: ");
+        action_print(&step->action, out);
         buf_add_char(out, '\n');
         if (step->compensate.kind == ACTION_NONE)
             continue;
         buf_printf(out, "  %-*s  undo: ", (int)width, "");
-        sends_print(&step->compensate, out);
+        if (step->compensate.kind == ACTION_CHILD)
+            buf_printf(out, "the compensations of `%s`", step->compensate.child.workflow);
+        else
+            sends_print(&step->compensate, out);
         buf_add_char(out, '\n');
     }
 }
@@ -153,8 +199,15 @@ static void undo_print(struct undo *undo, uint16_t index, struct buf *out)
 {
     const struct plan *plan = undo->plan;
     const struct plan_action *action = &plan->steps[index].action;
-    if (action->kind == ACTION_SLEEP && action->sleep.duration_us) {
+    bool signal = action->kind == ACTION_WAIT_FOR;
+    if ((action->kind == ACTION_SLEEP && action->sleep.duration_us) ||
+        (signal && (!action->timeout_us || action->wait_for.on_timeout == ON_TIMEOUT_CONTINUE)) ||
+        (action->kind == ACTION_CHILD && action->child.detached)) {
         buf_add_z(out, "cannot fail\n");
+        return;
+    }
+    if (signal && action->wait_for.on_timeout == ON_TIMEOUT_PARK) {
+        buf_add_z(out, "nothing: the run parks\n");
         return;
     }
     switch (plan->steps[index].on_failure) {

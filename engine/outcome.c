@@ -35,7 +35,7 @@ static bool http_date_read(struct str text, struct wall *out)
 {
     char copy[64], month_name[4], iso[40];
     int year, month, day, hour, minute, second;
-    if (text.len >= sizeof(copy))
+    if (!text.len || text.len >= sizeof(copy))
         return false;
     memcpy(copy, text.ptr, text.len);
     copy[text.len] = '\0';

@@ -406,10 +406,73 @@ static void large_file(void **state)
     buf_free(&source);
 }
 
+/* Loops, waits, workers and children fill their fields, with the defaults that the engine relies
+ * on. */
+static void waits_and_loops(void **state)
+{
+    struct plan *plan = compile_file("tests/golden/dsl/ok_waits.yaml");
+    (void)state;
+    const struct plan_step *book = &plan->steps[0], *notify = &plan->steps[1],
+                           *day = &plan->steps[2], *paid = &plan->steps[4],
+                           *asked = &plan->steps[5], *forever = &plan->steps[6],
+                           *print = &plan->steps[7];
+    assert_int_equal(book->action.kind, ACTION_CHILD);
+    assert_int_equal(book->action.effect, EFFECT_COMPENSABLE);
+    assert_string_equal(book->action.child.workflow, "booking");
+    assert_non_null(book->action.child.input);
+    assert_int_equal(book->action.timeout_us, 2 * HOUR_US);
+    assert_int_equal(book->compensate.kind, ACTION_CHILD);
+    assert_string_equal(book->compensate.child.workflow, "booking");
+    assert_int_equal(book->compensate.effect, EFFECT_IDEMPOTENT);
+    assert_int_equal(book->compensate.retry.attempts, 10);
+    assert_null(book->compensate_none);
+    assert_int_equal(book->compensate.service, PLAN_SERVICE_NONE);
+    assert_true(notify->action.child.detached);
+    assert_int_equal(notify->action.timeout_us, 0);
+    assert_int_equal(notify->compensate.kind, ACTION_NONE);
+    assert_non_null(notify->compensate_none); /* declared: listed in the residue */
+    assert_false(notify->pivot);
+
+    assert_int_equal(day->action.kind, ACTION_UNTIL);
+    assert_int_equal(day->action.effect, EFFECT_PURE);
+    assert_int_equal(day->action.timeout_us, 0);
+    assert_non_null(day->action.until.until);
+    assert_int_equal(paid->action.kind, ACTION_WAIT_FOR);
+    assert_int_equal(paid->action.effect, EFFECT_PURE);
+    assert_int_equal(paid->action.timeout_us, 48 * HOUR_US);
+    assert_string_equal(paid->action.wait_for.signal, "payment-received");
+    assert_int_equal(paid->action.wait_for.on_timeout, ON_TIMEOUT_CONTINUE);
+    assert_int_equal(asked->action.wait_for.on_timeout, ON_TIMEOUT_REFUSED);
+    assert_int_equal(forever->action.timeout_us, 0);
+
+    assert_int_equal(print->action.kind, ACTION_WORKER);
+    assert_int_equal(print->action.effect, EFFECT_COMPENSABLE);
+    assert_string_equal(print->action.worker.queue, "label-printers");
+    assert_int_equal(print->action.worker.heartbeat_us, 30 * SECOND_US);
+    assert_int_equal(print->action.worker.schedule_timeout_us, HOUR_US);
+    assert_int_equal(print->action.timeout_us, 10 * MINUTE_US);
+    assert_int_equal(print->action.outcomes_count, 1);
+    assert_int_equal(print->compensate.kind, ACTION_WORKER);
+    assert_int_equal(print->compensate.worker.schedule_timeout_us, 0);
+    assert_null(print->for_each);
+    assert_int_equal(print->max_parallel, 0);
+    plan_unref(plan);
+
+    plan = compile_file("tests/golden/dsl/ok_loops.yaml");
+    assert_non_null(plan->steps[0].for_each);
+    assert_non_null(plan->steps[0].key_by);
+    assert_non_null(plan->steps[0].output_schema);
+    assert_int_equal(plan->steps[0].max_parallel, 20);
+    assert_null(plan->steps[1].key_by);
+    assert_int_equal(plan->steps[1].max_parallel, 1);
+    plan_unref(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_example),
+        cmocka_unit_test(waits_and_loops),
         cmocka_unit_test(defaults),
         cmocka_unit_test(workflow_defaults),
         cmocka_unit_test(idempotency),

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/uri.h"
 #include "dsl/dsl.h"
+#include "engine/base/uri.h"
 
 static const char source_head[] =
     "workflow: t\n"

@@ -215,6 +215,15 @@ static void template_use(const struct template *template, const struct expr_scop
     assert_true(json_equal(value, again));
 }
 
+static void expression_use(const struct expr *expr, const struct expr_scope *scope,
+                           struct arena *arena)
+{
+    const struct json *value;
+    struct err err;
+    if (expr && expr_eval(expr, scope, arena, &value, &err) != 0)
+        assert_true(err.text[0] != '\0');
+}
+
 static void action_use(const struct plan_action *action, const struct expr_scope *scope,
                        struct arena *arena)
 {
@@ -236,8 +245,20 @@ static void action_use(const struct plan_action *action, const struct expr_scope
         for (uint16_t i = 0; i < action->sql.params_count; i++)
             template_use(action->sql.params[i], scope, arena);
     }
-    assert_true(action->kind == ACTION_NONE || action->kind == ACTION_SLEEP ||
-                action->timeout_us > 0);
+    assert_true(action->kind == ACTION_NONE || action_kind_waits(action->kind) ||
+                action->kind == ACTION_CHILD || action->timeout_us > 0);
+    if (action->kind == ACTION_WORKER) {
+        assert_non_null(action->worker.queue);
+        template_use(action->worker.payload, scope, arena);
+    } else if (action->kind == ACTION_CHILD) {
+        assert_non_null(action->child.workflow);
+        template_use(action->child.input, scope, arena);
+    } else if (action->kind == ACTION_WAIT_FOR) {
+        assert_non_null(action->wait_for.signal);
+        assert_true(action->wait_for.on_timeout != ON_TIMEOUT_NONE);
+    } else if (action->kind == ACTION_UNTIL) {
+        expression_use(action->until.until, scope, arena);
+    }
     for (uint16_t i = 0; i < action->outcomes_count; i++) {
         assert_true(action->outcomes[i].is != OUTCOME_NONE);
         if (expr_eval_bool(action->outcomes[i].when, scope, arena, &truth, &err) != 0)
@@ -258,6 +279,9 @@ static void plan_use(const struct plan *plan)
         assert_true(step->action.kind != ACTION_NONE && step->action.effect != EFFECT_NONE);
         for (uint16_t n = 0; n < step->needs_count; n++)
             assert_true(step->needs[n] < i);
+        assert_true(!step->for_each == !step->max_parallel);
+        expression_use(step->for_each, &scope, &arena);
+        expression_use(step->key_by, &scope, &arena);
         action_use(&step->action, &scope, &arena);
         action_use(&step->compensate, &scope, &arena);
     }
