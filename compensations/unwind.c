@@ -120,6 +120,8 @@ void unwind_begin(struct draft *draft)
         } else if (instance->execute.state == STEP_RETRYING &&
                    (!instance->execute.maybe_applied || step->compensate.tolerant)) {
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
+        } else {
+            attempt_recall(draft, instance); /* a child that runs is told */
         }
     }
 }

@@ -14,6 +14,8 @@ bool attempt_in_motion(const struct effect_state *side)
 bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
                         struct wall at)
 {
+    if (action->kind == ACTION_CHILD)
+        return false; /* the child's end is known; asking again changes nothing */
     switch (action->effect) {
     case EFFECT_PURE:
     case EFFECT_IDEMPOTENT: return true;
@@ -71,6 +73,13 @@ static struct render render_of(const struct draft *draft, const struct instance 
                            .env = draft->event->env};
 }
 
+/* When the child is told to turn back; none: it has all the time it takes. */
+static struct wall child_limit(const struct draft *draft, const struct plan_action *action)
+{
+    bool limited = action->timeout_us && !action->child.detached;
+    return limited ? wall_add(draft->event->now, action->timeout_us) : WALL_NONE;
+}
+
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
@@ -89,16 +98,24 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         wait_claim(draft, instance, direction, &side);
         return;
     }
-    side.budget_at = wall_add(now, action->retry.budget_us);
+    if (action->kind == ACTION_CHILD)
+        side.next_at = child_limit(draft, action);
+    else
+        side.budget_at = wall_add(now, action->retry.budget_us);
     if (action->idempotency.ttl_us)
         side.key_valid_until = wall_add(now, action->idempotency.ttl_us);
 
     struct render render = render_of(draft, instance, direction, &side);
-    if (render_action(&render, draft->scratch, &rendered, &err) != 0) {
+    bool too_deep = action->kind == ACTION_CHILD && direction == DIRECTION_EXECUTE &&
+                    draft->run->start.depth >= RUN_DEPTH_MAX;
+    if (too_deep)
+        err_set(&err, ERR_LIMIT, "children are nested %d deep, the limit", RUN_DEPTH_MAX);
+    if (too_deep || render_action(&render, draft->scratch, &rendered, &err) != 0) {
         side.state = STEP_REFUSED;
         side.outcome = OUTCOME_REFUSED;
+        side.next_at = WALL_NONE;
         side.ended_at = now;
-        side.error = draft_error(draft, "cannot_render", err.text);
+        side.error = draft_error(draft, too_deep ? "nesting_limit" : "cannot_render", err.text);
         draft_effect(draft, instance, direction, &side);
         return;
     }
@@ -159,6 +176,55 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
     invoke_command(draft, instance, direction, &side, &rendered);
 }
 
+/* A child is asked again, or started again if it never was: its run id makes both one. Nothing
+ * about it is unknown by a crash. */
+static void child_recover(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct rendered rendered;
+    if (!render_again(draft, instance, direction, &side, &rendered))
+        return;
+    side.pickups = 0; /* it waited for its child, which can be no owner's death */
+    draft_effect(draft, instance, direction, &side);
+    bool unwanted = direction == DIRECTION_EXECUTE && !action->child.detached &&
+                    draft->run->now.direction == DIRECTION_COMPENSATE;
+    if (unwanted)
+        attempt_recall(draft, instance);
+    else
+        invoke_command(draft, instance, direction, &side, &rendered);
+}
+
+void attempt_recall(struct draft *draft, const struct instance *instance)
+{
+    const struct plan_step *step = instance_step(draft, instance);
+    const struct effect_state *side = &instance->execute;
+    if (step->action.kind != ACTION_CHILD || step->action.child.detached ||
+        side->state != STEP_CLAIMED)
+        return;
+    struct run_command command = {
+        .kind = COMMAND_CHILD_CANCEL,
+        .ref = {instance->step, instance->item, DIRECTION_EXECUTE, side->generation},
+        .attempt = side->attempts,
+    };
+    command.rendered.child =
+        key_child(draft->run->id, key_instance(step, instance->item, draft->scratch),
+                  side->generation, draft->scratch);
+    draft_command(draft, &command);
+}
+
+void attempt_child_late(struct draft *draft, struct instance *instance)
+{
+    struct effect_state side = instance->execute;
+    const struct plan_step *step = instance_step(draft, instance);
+    if (side.next_at.us == wall_add(side.claimed_at, step->action.timeout_us).us)
+        draft_event(draft, "child timed out", key_instance(step, instance->item, draft->scratch),
+                    STR("it is told to turn back"));
+    side.next_at = wall_add(draft->event->now, CHILD_RECALL_EVERY_US);
+    draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
+    attempt_recall(draft, instance);
+}
+
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
@@ -166,6 +232,10 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
     struct wall now = draft->event->now;
     struct rendered rendered;
     ASSERT(side.state == STEP_CLAIMED);
+    if (action->kind == ACTION_CHILD) {
+        child_recover(draft, instance, direction);
+        return;
+    }
     bool may_repeat = true;
     if (!commits_with_record(action)) {
         side.maybe_applied = true;
@@ -266,6 +336,7 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
             draft_command(draft, &(struct run_command){.kind = COMMAND_ROLLBACK});
     }
     struct effect_state before = side;
+    side.next_at = WALL_NONE;
     side.pickups = 0;
     side.attempts_free += verdict.free;
     if (verdict.outcome == OUTCOME_UNKNOWN)

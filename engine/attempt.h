@@ -30,6 +30,15 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
  * the reply is of its newest attempt. */
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* Tells the child of a claimed step to turn back; its end is awaited. What is no child's, or
+ * detached, is left alone. */
+void attempt_recall(struct draft *draft, const struct instance *instance);
+
+/* The child's time is over: it is told to turn back, again and again until it has ended.
+ * Precondition: the side is claimed and its next_at has passed. */
+#define CHILD_RECALL_EVERY_US MINUTE_US
+void attempt_child_late(struct draft *draft, struct instance *instance);
+
 /* No more repeats: a retrying side ends as what it is known to be. */
 void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction);
 

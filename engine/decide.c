@@ -77,6 +77,8 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.cause = cause;
     now.reason = PARK_NONE;
     now.residue = STR_NONE;
+    now.ended_at = WALL_NONE; /* a completed child goes back */
+    now.output = STR_NONE;
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
@@ -154,6 +156,8 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     const struct effect_state *side = instance_side(instance, direction);
     if (!wall_passed(side->next_at, draft->event->now))
         return;
+    if (side->state == STEP_CLAIMED) /* only a child's claim has a time */
+        attempt_child_late(draft, instance);
     if (side->state == STEP_RETRYING && !draft->run->now.paused) {
         attempt_repeat(draft, instance, direction);
     } else if (side->state == STEP_WAITING) {
@@ -273,11 +277,15 @@ static void lost_recover(struct draft *draft, enum park_reason reason)
 
 static void turn_decide(struct draft *draft, enum run_cause cause)
 {
+    cause = draft->event->verb.by_parent ? CAUSE_PARENT : cause;
     const struct run *run = draft->run;
     const struct instance *open;
     if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
         return; /* already going back, or done with it: a repeated verb is obeyed by that */
-    if (run_state_is_terminal(run->now.state)) {
+    /* A completed child is undone when its parent asks. */
+    bool asked = run->now.state == RUN_COMPLETED && draft->event->verb.by_parent &&
+                 draft->event->kind == EVENT_COMPENSATE;
+    if (run_state_is_terminal(run->now.state) && !asked) {
         refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
         return;
     }
@@ -451,7 +459,9 @@ static void by_hand_decide(struct draft *draft)
      * where the participant holds the old key for something else. */
     bool again =
         wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
-    bool conflict = side.outcome == OUTCOME_CONFLICT;
+    /* A child that was abandoned keeps its id; another attempt needs another child. */
+    bool conflict = side.outcome == OUTCOME_CONFLICT ||
+                    step_action(plan_step_of(draft, instance), direction)->kind == ACTION_CHILD;
     side.state = wanted;
     side.by_hand = !again;
     side.maybe_applied = false;
@@ -576,7 +586,8 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
 
 static struct wall side_due_at(const struct run *run, const struct effect_state *side)
 {
-    bool due = side->state == STEP_WAITING || (side->state == STEP_RETRYING && !run->now.paused);
+    bool due = side->state == STEP_WAITING || side->state == STEP_CLAIMED ||
+               (side->state == STEP_RETRYING && !run->now.paused);
     return due ? side->next_at : WALL_NONE;
 }
 

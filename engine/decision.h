@@ -64,8 +64,9 @@ struct run_event {
 
 enum run_command_kind {
     COMMAND_NONE,
-    COMMAND_INVOKE,   /* send, once the claim is durable */
-    COMMAND_ROLLBACK, /* the open SQL action was not applied: end its transaction */
+    COMMAND_INVOKE,       /* send, once the claim is durable */
+    COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
+    COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */
 };
 
 struct run_command {

@@ -299,6 +299,33 @@ static int exec_render(const struct plan_action *action, const struct expr_scope
     return 0;
 }
 
+/* Undoing a child needs nothing but its id. */
+static int child_render(const struct render *render, const struct plan_action *action,
+                        const struct expr_scope *scope, struct arena *arena,
+                        const struct json **body_json, struct rendered *out, struct err *err)
+{
+    bool undo = render->direction == DIRECTION_COMPENSATE;
+    uint16_t generation = undo ? render->instance->execute.generation : render->generation;
+    out->child = key_child(render->run->id, out->instance, generation, arena);
+    out->request.target = out->child;
+    if (undo)
+        return 0;
+    if (action->child.input) {
+        int code = template_render(action->child.input, scope, arena, body_json, err);
+        if (code)
+            return err_wrap(err, "input");
+    } else {
+        *body_json = json_object_new(arena, 0);
+    }
+    if ((*body_json)->kind != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "input: a child's input must be an object");
+    out->request.body = json_text(*body_json, arena);
+    if (out->request.body.len > BODY_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "input: it has %zu bytes, %d are allowed",
+                       out->request.body.len, BODY_BYTES_MAX);
+    return 0;
+}
+
 /* --- the whole ----------------------------------------------------------------------------- */
 
 static const struct plan_action *render_plan_action(const struct render *render)
@@ -334,9 +361,11 @@ int render_action(const struct render *render, struct arena *arena, struct rende
         break;
     case ACTION_SQL: code = sql_render(action, &scope, arena, request, err); break;
     case ACTION_EXEC: code = exec_render(action, &scope, arena, request, err); break;
+    case ACTION_CHILD:
+        code = child_render(render, action, &scope, arena, &body_json, out, err);
+        break;
     case ACTION_NONE:
     case ACTION_WORKER:
-    case ACTION_CHILD:
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR: ASSERT(!"an action with a request");

@@ -25,6 +25,7 @@ struct rendered {
     struct str key;         /* as the engine knows it */
     struct str key_sent;    /* as the participant gets it */
     struct str compensates; /* execute key, for compensations */
+    struct str child;       /* of a child: its run id; the request's body is its input */
 };
 
 /* Everything in `out` lies in `arena` or borrows from the plan and the run.

@@ -15,6 +15,7 @@ static const char *const step_state_names[] = NAMES(STEP_STATES);
 static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
 static const char *const park_reason_names[] = NAMES(PARK_REASONS);
 static const char *const outcome_names[] = NAMES(OUTCOMES);
+static const char *const child_end_names[] = NAMES(CHILD_ENDS);
 
 static const char *name_at(const char *const *names, size_t count, unsigned index)
 {
@@ -91,6 +92,11 @@ enum direction direction_of(struct str name)
     return (enum direction)index_of(direction_names, ARRAY_LEN(direction_names), name);
 }
 
+enum child_end child_end_of(struct str name)
+{
+    return (enum child_end)index_of(child_end_names, ARRAY_LEN(child_end_names), name);
+}
+
 bool run_state_is_terminal(enum run_state state)
 {
     return state == RUN_COMPLETED || state == RUN_COMPENSATED || state == RUN_ABANDONED;
@@ -103,6 +109,7 @@ const struct run_transition run_transitions[] = {
     {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
     {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
+    {RUN_COMPLETED, RUN_COMPENSATING, "the run whose child it is turns back"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
     {RUN_RUNNING, RUN_PARKED,

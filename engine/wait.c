@@ -90,11 +90,11 @@ void wait_end(struct draft *draft, const struct instance *instance, enum directi
         action->kind == ACTION_WAIT_FOR && action->wait_for.on_timeout != ON_TIMEOUT_CONTINUE;
     side_end(draft, &side, in_vain ? STEP_REFUSED : STEP_APPLIED, STR_NONE);
     if (in_vain)
-        side.error = draft_error(
-            draft, "signal_timeout",
-            arena_printf(draft->scratch, "the signal \"%s\" did not come in time",
-                         action->wait_for.signal)
-                .ptr);
+        side.error =
+            draft_error(draft, "signal_timeout",
+                        arena_printf(draft->scratch, "the signal \"%s\" did not come in time",
+                                     action->wait_for.signal)
+                            .ptr);
     draft_effect(draft, instance, direction, &side);
 }
 
