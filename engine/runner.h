@@ -20,6 +20,7 @@ struct runner;
 struct runner_config {
     uint32_t resident_max;  /* 0: RESIDENT_RUNS_MAX */
     const struct json *env; /* borrowed for the runner's life; NULL: none */
+    struct port_plans plans;
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -39,6 +40,7 @@ struct runner_start {
     struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
     struct str input;
     struct sha256 input_hash;
+    struct wall start_at; /* queued until then; none or past: starts at once */
 };
 
 /* What the settled inbox row of a start says when the run existed. */
@@ -52,6 +54,7 @@ MUST_USE int runner_start(struct runner *runner, const struct runner_start *star
 struct runner_verb {
     enum run_event_kind kind; /* EVENT_CANCEL and later */
     struct str run_id, step, reason, actor, inbox_id, output;
+    struct str name; /* signal; its data is `output` */
     bool applied, force;
 };
 MUST_USE int runner_verb(struct runner *runner, const struct runner_verb *verb,

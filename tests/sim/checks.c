@@ -41,6 +41,42 @@ static const struct record_effect *newest(const struct row_run *row, uint16_t st
     return found;
 }
 
+static const char *row_state_name(const struct row_run *row)
+{
+    return row ? run_state_name(row->now.state) : "not there";
+}
+
+/* What a child step says is what its run has come to. A run that a person abandoned is excused. */
+static void child_check(struct world *world, const struct row_run *row,
+                        const struct record_effect *effect)
+{
+    const struct plan_step *step = &row->plan->steps[effect->ref.step];
+    const struct record_effect *forward = newest(row, effect->ref.step, DIRECTION_EXECUTE);
+    bool undo = effect->ref.direction == DIRECTION_COMPENSATE;
+    struct str name = key_instance(step, effect->ref.item, &world->arena);
+    struct str id = key_child(
+        row->id, name, undo ? forward->ref.generation : effect->ref.generation, &world->arena);
+    const struct row_run *child = world_row(world, id);
+    enum run_state state = child ? child->now.state : RUN_NONE;
+    const struct record_effect *back = newest(row, effect->ref.step, DIRECTION_COMPENSATE);
+    if (state == RUN_ABANDONED || step->action.child.detached)
+        return;
+    if (child && !str_eq(child->start.parent, row->id))
+        world_fail(world, "run %s does not know its parent %s", id.ptr, row->id.ptr);
+    if (undo && effect->state.state == STEP_APPLIED && state != RUN_COMPENSATED)
+        world_fail(world, "child %s is called undone, it is %s", id.ptr, row_state_name(child));
+    if (!undo && effect->state.state == STEP_APPLIED && state != RUN_COMPLETED &&
+        !(back && state == RUN_COMPENSATED) && !(back && state == RUN_PARKED))
+        world_fail(world, "child %s is called applied, it is %s", id.ptr, row_state_name(child));
+    if (!undo && effect->state.state == STEP_REFUSED && child && state != RUN_COMPENSATED)
+        world_fail(world, "child %s is called refused, it is %s", id.ptr, row_state_name(child));
+    /* Nothing of a child is left where its parent says that all was undone. */
+    if (row->now.state == RUN_COMPENSATED && forward && !forward->state.by_hand &&
+        !(back && back->state.by_hand) && child && state != RUN_COMPENSATED)
+        world_fail(world, "run %s is compensated, its child %s is %s", row->id.ptr, id.ptr,
+                   row_state_name(child));
+}
+
 /* Promise 3: one effect per key where the key is honoured, and at most one send that is not proven
  * not-applied where it is not. */
 static void once_check(struct world *world, const struct row_run *row,
@@ -53,8 +89,12 @@ static void once_check(struct world *world, const struct row_run *row,
     bool keyed = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us > MINUTE_US;
     if (entry->effects > 1 && (keyed || !repeatable))
         world_fail(world, "%s has %u effects", entry->key, entry->effects);
-    if (effect->state.by_hand || action->kind == ACTION_SLEEP)
+    if (effect->state.by_hand || action_kind_waits(action->kind))
         return;
+    if (action->kind == ACTION_CHILD) {
+        child_check(world, row, effect);
+        return;
+    }
     if (effect->state.state == STEP_APPLIED && !entry->effects)
         world_fail(world, "%s is called applied, the ledger has nothing", entry->key);
     if (effect->state.state == STEP_REFUSED && entry->effects)
@@ -142,6 +182,12 @@ static void row_check(struct world *world, const struct row_run *row)
 
 void checks_run(struct world *world)
 {
+    for (size_t i = 0; i < world->rows.size; i++)
+        for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
+            const struct row_run *row = CONTAINER_OF(node, struct row_run, node);
+            if (row->start.parent.len)
+                row_check(world, row);
+        }
     for (uint32_t i = 0; i < world->runs_count; i++) {
         const struct client_run *run = &world->runs[i];
         const struct row_run *row = world_row(world, str_z(run->id));
