@@ -214,8 +214,8 @@ static struct work *child_work(struct runner *runner, struct str child, enum run
     }
     struct work *work = work_new(slot, kind);
     struct child_ask *ask = arena_new(&work->arena, struct child_ask);
-    *ask = (struct child_ask){
-        .runner = runner, .child = arena_str(&work->arena, child), .kind = kind};
+    *ask =
+        (struct child_ask){.runner = runner, .child = arena_str(&work->arena, child), .kind = kind};
     work->cb = child_answered;
     work->cb_arg = ask;
     *out = ask;

@@ -66,7 +66,7 @@ static void child_check(struct world *world, const struct row_run *row,
     if (undo && effect->state.state == STEP_APPLIED && state != RUN_COMPENSATED)
         world_fail(world, "child %s is called undone, it is %s", id.ptr, row_state_name(child));
     if (!undo && effect->state.state == STEP_APPLIED && state != RUN_COMPLETED &&
-        !(back && state == RUN_COMPENSATED) && !(back && state == RUN_PARKED))
+        !(back && (state == RUN_COMPENSATED || !run_state_is_terminal(state))))
         world_fail(world, "child %s is called applied, it is %s", id.ptr, row_state_name(child));
     if (!undo && effect->state.state == STEP_REFUSED && child && state != RUN_COMPENSATED)
         world_fail(world, "child %s is called refused, it is %s", id.ptr, row_state_name(child));
@@ -165,15 +165,14 @@ static void completed_check(struct world *world, const struct row_run *row, uint
 
 static void row_check(struct world *world, const struct row_run *row)
 {
-    bool rests = run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED;
-    if (!rests)
+    if (row->now.state != RUN_PARKED && !world_rests(world, row))
         world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
     for (uint32_t i = 0; i < row->effects_count; i++)
         once_check(world, row, &row->effects[i]);
     for (uint16_t step = 0; step < row->plan->steps_count; step++) {
         if (row->now.state == RUN_COMPLETED)
             completed_check(world, row, step);
-        else
+        else if (run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED)
             undone_check(world, row, step);
         order_check(world, row, step);
         pivot_check(world, row, step);

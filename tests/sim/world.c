@@ -1,4 +1,5 @@
 #include "tests/sim/world.h"
+#include "engine/key.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -458,7 +459,7 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 /* Records of a row, as a load gives them. */
 static void row_load(struct world *world, struct daemon *daemon, struct row_run *row, bool pickups)
 {
-    struct run_record records[80] = {0};
+    struct run_record records[280] = {0};
     uint32_t count = 0;
     records[count++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -1184,7 +1185,12 @@ static void operator_help(struct world *world, struct row_run *row)
         if (effect->state.state != STEP_UNKNOWN || effect->state.by_hand)
             continue;
         if (row->plan->steps[effect->ref.step].action.kind == ACTION_CHILD) {
-            verb.kind = EVENT_SETTLE; /* abandoned: whatever it did is written off */
+            /* The child was abandoned: whatever it did is written off, or the parent is, too. */
+            verb.kind = rand_chance(&world->rand, 50) ? EVENT_SETTLE : EVENT_ABANDON;
+            if (verb.kind == EVENT_ABANDON) {
+                verb_send(world, &verb);
+                return;
+            }
             verb.step = str_z(row->plan->steps[effect->ref.step].id);
             verb.step = arena_printf(&world->arena, "%s:%s", verb.step.ptr,
                                      direction_name(effect->ref.direction));
@@ -1302,6 +1308,30 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
     schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
 }
 
+bool world_rests(const struct world *world, const struct row_run *row)
+{
+    struct arena scratch = {0};
+    bool rests = run_state_is_terminal(row->now.state) ||
+                 (row->now.state == RUN_PARKED && !world->faults.operators);
+    for (uint32_t i = 0; i < row->effects_count && !rests; i++) {
+        const struct record_effect *effect = &row->effects[i];
+        const struct plan_step *step = &row->plan->steps[effect->ref.step];
+        if (effect->state.state != STEP_CLAIMED || step->action.kind != ACTION_CHILD ||
+            world->faults.operators)
+            continue;
+        /* A generation of an undo is not that of the child: look at what it undoes. */
+        struct str id;
+        for (uint16_t generation = 1; generation < 9 && !rests; generation++) {
+            id = key_child(row->id, key_instance(step, effect->ref.item, &scratch), generation,
+                           &scratch);
+            const struct row_run *child = world_row(world, id);
+            rests = child && !run_state_is_terminal(child->now.state) && world_rests(world, child);
+        }
+    }
+    arena_free(&scratch);
+    return rests;
+}
+
 static bool everything_rests(const struct world *world)
 {
     if (!world->healed || world->now < EPOCH_US + SAFETY_US + 30 * SECOND_US)
@@ -1310,16 +1340,13 @@ static bool everything_rests(const struct world *world)
         struct row_run *row = world_row(world, str_z(world->runs[i].id));
         if (!world->runs[i].acknowledged || !row)
             return false;
-        if (run_state_is_terminal(row->now.state))
-            continue;
-        if (row->now.state != RUN_PARKED || world->faults.operators)
+        if (!world_rests(world, row))
             return false;
     }
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             struct row_run *row = CONTAINER_OF(node, struct row_run, node);
-            if (row->start.parent.len && !run_state_is_terminal(row->now.state) &&
-                (row->now.state != RUN_PARKED || world->faults.operators))
+            if (row->start.parent.len && !world_rests(world, row))
                 return false;
         }
     return true;

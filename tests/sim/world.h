@@ -63,7 +63,7 @@ struct row_run {
     struct record_start start;
     struct record_run now;
     bool has_run_record;
-    struct record_effect effects[64];
+    struct record_effect effects[256];
     uint32_t effects_count;
     uint32_t events;
     struct record_signal signals[4];
@@ -160,6 +160,9 @@ void world_run(struct world *world);
 void world_fail(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void world_trace(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct row_run *world_row(const struct world *world, struct str id);
+/* Nothing more happens to it by itself: it has ended, or it, or a child that it waits for, is
+ * parked and nobody helps. */
+bool world_rests(const struct world *world, const struct row_run *row);
 struct ledger_entry *world_ledger(struct world *world, struct str key);
 
 /* workflows.c: a random workflow; it may start "kid<child>". */
