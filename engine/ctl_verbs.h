@@ -47,7 +47,9 @@ enum ctl_value {
     X(OPT_APPLIED, "applied", 0, NULL, CTL_FLAG, NULL)                               \
     X(OPT_NOT_APPLIED, "not-applied", 0, NULL, CTL_FLAG, NULL)                       \
     X(OPT_FORCE, "force", 0, NULL, CTL_FLAG, NULL)                                   \
-    X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)
+    X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)                       \
+    X(OPT_DATA, "data", 0, "JSON|@FILE|-", CTL_JSON, NULL)                           \
+    X(OPT_AT, "at", 0, "TIME", CTL_TEXT, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -128,6 +130,7 @@ int ctl_verb_list(struct ctl *ctl);
 int ctl_verb_operate(struct ctl *ctl); /* cancel, pause, resume, compensate, abandon, retry */
 int ctl_verb_ping(struct ctl *ctl);
 int ctl_verb_run(struct ctl *ctl);
+int ctl_verb_signal(struct ctl *ctl);
 int ctl_verb_schema(struct ctl *ctl);
 int ctl_verb_settle(struct ctl *ctl);
 int ctl_verb_show(struct ctl *ctl);

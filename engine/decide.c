@@ -515,7 +515,10 @@ static void verb_answer(struct draft *draft)
     struct run_record record = {
         .kind = RECORD_INBOX,
         .inbox = {.id = draft->event->verb.inbox_id,
-                  .outcome = answer->code == ERR_NONE ? STR("done") : STR("refused"),
+                  .outcome = answer->code == ERR_NONE ? STR("done")
+                             : draft->event->kind == EVENT_SIGNAL && answer->code == ERR_CONFLICT
+                                 ? STR("conflict")
+                                 : STR("refused"),
                   .answer = arena_str(draft->scratch, str_z(answer->text))},
     };
     draft_record(draft, &record);
