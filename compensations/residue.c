@@ -37,9 +37,13 @@ static const char *residue_reason(const struct plan_step *step, const struct und
 
 static struct str residue_list(const struct run *run, bool unknowns_only, struct arena *arena)
 {
-    struct json *list = json_list_new(arena, run->instances_count);
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        const struct instance *instance = &run->instances[i];
+    uint32_t count = 0;
+    for (const struct instance *at = run_instance_next(run, NULL); at;
+         at = run_instance_next(run, at))
+        count++;
+    struct json *list = json_list_new(arena, count);
+    for (const struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
         const struct plan_step *step = &run->plan->steps[instance->step];
         struct undo undo = unwind_status(run, instance);
         const char *why = residue_why(&undo);

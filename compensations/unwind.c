@@ -1,139 +1,65 @@
 #include "compensations/unwind.h"
 
 #include "engine/attempt.h"
+#include "engine/group.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
     return &run->plan->steps[instance->step];
 }
 
-static struct undo undo(enum undo_status status)
-{
-    return (struct undo){.status = status};
-}
-
-static struct undo undo_blocked(enum park_reason reason)
-{
-    return (struct undo){.status = UNDO_BLOCKED, .reason = reason};
-}
-
-/* The compensation has been claimed at least once. */
-static struct undo compensation_status(const struct effect_state *side)
-{
-    switch (side->state) {
-    case STEP_CLAIMED:
-    case STEP_RETRYING:
-    case STEP_WAITING: return undo(UNDO_MOVING);
-    case STEP_APPLIED: return undo(side->by_hand ? UNDO_BY_HAND : UNDO_UNDONE);
-    case STEP_SKIPPED: return undo(UNDO_BY_HAND);
-    case STEP_UNKNOWN:
-        return undo_blocked(side->outcome == OUTCOME_CONFLICT ? PARK_KEY_CONFLICT
-                                                              : PARK_COMPENSATION_FAILED);
-    case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);
-    case STEP_NONE:
-    case STEP_PENDING:
-    case STEP_WITHDRAWN: break;
-    }
-    ASSERT(!"a claimed compensation");
-    return undo(UNDO_NONE);
-}
-
-/* Not undone because the workflow says so: `none: "reason"`, `pivot: false`, or an irreversible
- * step whose failure does not count. */
-static bool undo_is_declared_away(const struct plan_step *step)
-{
-    if (step->compensate.kind != ACTION_NONE)
-        return false;
-    return step->compensate_none || !step->pivot;
-}
-
-static struct undo applied_status(const struct plan_step *step)
-{
-    if (step->action.effect == EFFECT_PURE && step->compensate.kind == ACTION_NONE)
-        return undo(UNDO_NOTHING);
-    if (step->compensate.kind != ACTION_NONE)
-        return undo(UNDO_DUE);
-    return undo_is_declared_away(step) ? undo(UNDO_DECLARED) : undo_blocked(PARK_PIVOT_PASSED);
-}
-
-/* Whether repeating the action under its key is allowed now and has not been tried on the way
- * back already. A budget that was opened anew tells it also where no attempt has cost any. */
-static bool may_ask(const struct plan_step *step, const struct effect_state *side)
-{
-    struct wall first_budget = wall_add(side->claimed_at, step->action.retry.budget_us);
-    return side->attempts > 0 && side->attempts_base == 0 &&
-           side->budget_at.us == first_budget.us &&
-           attempt_may_repeat(&step->action, side, side->ended_at);
-}
-
-static struct undo unknown_status(const struct plan_step *step, const struct effect_state *side)
-{
-    if (step->action.effect == EFFECT_PURE && step->compensate.kind == ACTION_NONE)
-        return undo(UNDO_NOTHING);
-    if (undo_is_declared_away(step))
-        return undo(UNDO_DECLARED);
-    if (side->outcome == OUTCOME_CONFLICT)
-        return undo_blocked(PARK_KEY_CONFLICT);
-    if (step->compensate.kind != ACTION_NONE && step->compensate.tolerant)
-        return undo(UNDO_DUE);
-    return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);
-}
-
 struct undo unwind_status(const struct run *run, const struct instance *instance)
 {
-    const struct plan_step *step = plan_step_of(run, instance);
-    const struct effect_state *side = &instance->execute;
-    switch (side->state) {
-    case STEP_PENDING:
-    case STEP_WITHDRAWN: return undo(UNDO_NOTHING);
-    case STEP_REFUSED: return undo(side->by_hand ? UNDO_BY_HAND : UNDO_NOTHING);
-    case STEP_CLAIMED:
-    case STEP_RETRYING:
-    case STEP_WAITING: return undo(UNDO_MOVING);
-    case STEP_SKIPPED: return undo(side->by_hand ? UNDO_BY_HAND : UNDO_NOTHING);
-    case STEP_APPLIED:
-        return instance->compensate.state != STEP_PENDING
-                   ? compensation_status(&instance->compensate)
-                   : applied_status(step);
-    case STEP_UNKNOWN:
-        return instance->compensate.state != STEP_PENDING
-                   ? compensation_status(&instance->compensate)
-                   : unknown_status(step, side);
-    case STEP_NONE: break;
+    return undo_of(plan_step_of(run, instance), instance);
+}
+
+bool unwind_is_over(const struct run *run, const struct instance *instance)
+{
+    return undo_is_over(unwind_status(run, instance).status);
+}
+
+static void wait_withdraw(struct draft *draft, const struct instance *instance)
+{
+    struct effect_state side = instance->execute;
+    side.state = STEP_WITHDRAWN;
+    side.next_at = WALL_NONE;
+    side.ended_at = draft->event->now;
+    draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
+}
+
+/* A loop begins no more items. It has failed by the first of them that did, else it is withdrawn.
+ */
+static void loop_end(struct draft *draft, const struct instance *own)
+{
+    const struct instance *failed = group_find(own->group, STANDING_FAILED);
+    if (!failed) {
+        wait_withdraw(draft, own);
+        return;
     }
-    ASSERT(!"a step state");
-    return undo(UNDO_NONE);
+    struct effect_state side = own->execute;
+    side.state = STEP_REFUSED;
+    side.outcome = OUTCOME_REFUSED;
+    side.error = failed->execute.error;
+    side.ended_at = draft->event->now;
+    draft_effect(draft, own, DIRECTION_EXECUTE, &side);
 }
 
 void unwind_begin(struct draft *draft)
 {
     struct run *run = draft->run;
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        struct instance *instance = &run->instances[i];
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
         const struct plan_step *step = plan_step_of(run, instance);
-        if (instance->execute.state == STEP_WAITING) {
-            struct effect_state side = instance->execute;
-            side.state = STEP_WITHDRAWN;
-            side.next_at = WALL_NONE;
-            side.ended_at = draft->event->now;
-            draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
-        } else if (instance->execute.state == STEP_RETRYING &&
-                   (!instance->execute.maybe_applied || step->compensate.tolerant)) {
+        if (instance->group && instance->execute.state == STEP_WAITING)
+            loop_end(draft, instance);
+        else if (instance->execute.state == STEP_WAITING)
+            wait_withdraw(draft, instance);
+        else if (instance->execute.state == STEP_RETRYING &&
+                 (!instance->execute.maybe_applied || step->compensate.tolerant))
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
-        } else {
+        else
             attempt_recall(draft, instance); /* a child that runs is told */
-        }
     }
-}
-
-static bool is_over(enum undo_status status)
-{
-    return status >= UNDO_NOTHING;
-}
-
-bool unwind_is_over(const struct run *run, const struct instance *instance)
-{
-    return is_over(unwind_status(run, instance).status);
 }
 
 /* Does what is due for one instance; true if its state changed. */
@@ -163,6 +89,62 @@ static void run_end(struct draft *draft)
     draft_run(draft, &now);
 }
 
+/* What a step on the way back comes to. */
+struct retreat {
+    bool over;    /* nothing of it is left to undo */
+    bool moving;  /* something will still happen by itself */
+    bool blocked; /* a person is needed */
+};
+
+/* What is due is claimed; what is unknown is found out where that is allowed, at once, because the
+ * answer may take long. */
+static struct retreat step_retreat(struct draft *draft, struct instance *instance, bool free,
+                                   bool still)
+{
+    struct undo undo = unwind_status(draft->run, instance);
+    if (!still && (undo.status == UNDO_ASK || (free && undo.status == UNDO_DUE)) &&
+        instance_advance(draft, instance, undo.status))
+        undo = unwind_status(draft->run, instance);
+    return (struct retreat){.over = undo_is_over(undo.status),
+                            .moving = undo.status == UNDO_MOVING,
+                            .blocked = undo.status == UNDO_BLOCKED};
+}
+
+/* Items of a loop are undone like a sequence that is max_parallel wide: newest claim first, none
+ * before what was in flight has ended, none past one that a person is needed for. */
+static bool item_may_be_undone(const struct group *group, uint32_t max_parallel)
+{
+    return !group->standings[STANDING_MOVING] && !group->undos[UNDO_BLOCKED] &&
+           group->undos[UNDO_MOVING] < max_parallel;
+}
+
+static struct retreat loop_retreat(struct draft *draft, struct instance *own, bool free, bool still)
+{
+    struct run *run = draft->run;
+    struct group *group = own->group;
+    uint32_t max_parallel = plan_step_of(run, own)->max_parallel;
+    struct instance *item;
+    while (!still && group->undos[UNDO_MOVING] < max_parallel &&
+           (item = group_next_undo(run, group, UNDO_ASK)) && draft_may_claim(draft))
+        instance_advance(draft, item, UNDO_ASK);
+    while (!still && free && item_may_be_undone(group, max_parallel) &&
+           (item = group_next_undo(run, group, UNDO_DUE)) && draft_may_claim(draft))
+        instance_advance(draft, item, UNDO_DUE);
+    return (struct retreat){.over = group_is_over(group) && unwind_is_over(run, own),
+                            .moving = group->undos[UNDO_MOVING] > 0 || wall_is_set(run->cut_at),
+                            .blocked = group->undos[UNDO_BLOCKED] > 0};
+}
+
+/* The step, or the first item of it in item order, that a person is needed for. */
+static const struct instance *blocked_instance(const struct run *run, const struct instance *own)
+{
+    for (const struct instance *at = own; at && at->step == own->step;
+         at = run_instance_next(run, at))
+        if (unwind_status(run, at).status == UNDO_BLOCKED)
+            return at;
+    return own;
+}
+
 struct unwind_result unwind_advance(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -177,25 +159,20 @@ struct unwind_result unwind_advance(struct draft *draft)
     /* File order is a topological order of `needs`, so walking it backward meets every step after
      * all steps that needed it. */
     for (uint16_t i = run->instances_count; i-- > 0;) {
-        struct instance *instance = &run->instances[i];
-        const struct plan_step *step = plan_step_of(run, instance);
+        struct instance *own = &run->instances[i];
+        const struct plan_step *step = plan_step_of(run, own);
         /* 1. Nothing is undone before everything that was built on it is over. */
         bool free = true;
         for (uint16_t n = 0; n < step->needed_by_count; n++)
             free &= settled[step->needed_by[n]];
-        /* 2. What is due is claimed; what is unknown is found out where that is allowed, at once,
-         *    because the answer may take long. */
-        struct undo undo = unwind_status(run, instance);
-        if (!still && (undo.status == UNDO_ASK || (free && undo.status == UNDO_DUE)) &&
-            instance_advance(draft, instance, undo.status))
-            undo = unwind_status(run, instance);
-        settled[i] = free && is_over(undo.status);
-        moving |= undo.status == UNDO_MOVING;
-        open |= !is_over(undo.status);
-        if (undo.status == UNDO_BLOCKED && (!blocked || free)) {
-            blocked = instance;
-            result.reason = undo.reason;
-        }
+        /* 2. What may be done about the step, or the items of a loop, is done. */
+        struct retreat retreat = own->group ? loop_retreat(draft, own, free, still)
+                                            : step_retreat(draft, own, free, still);
+        settled[i] = free && retreat.over;
+        moving |= retreat.moving;
+        open |= !retreat.over;
+        if (retreat.blocked && (!blocked || free))
+            blocked = own;
     }
     /* 3. Everything over: compensated. */
     if (!open) {
@@ -204,7 +181,8 @@ struct unwind_result unwind_advance(struct draft *draft)
     } else if (blocked && !moving && !still) {
         /* 4. Nothing moves and something is in the way: a person is needed. */
         result.verdict = UNWIND_PARK;
-        result.step = blocked;
+        result.step = blocked_instance(run, blocked);
+        result.reason = unwind_status(run, result.step).reason;
     }
     return result;
 }

@@ -6,25 +6,8 @@
 #ifndef COMPENSATIONS_UNWIND_H
 #define COMPENSATIONS_UNWIND_H
 
+#include "compensations/undo.h"
 #include "engine/decision.h"
-
-/* Where a step instance stands on the way back. */
-enum undo_status {
-    UNDO_NONE,
-    UNDO_MOVING,   /* its action or its compensation is still in motion */
-    UNDO_DUE,      /* its compensation must be claimed */
-    UNDO_ASK,      /* its outcome is unknown and may be found out by repeating under the key */
-    UNDO_BLOCKED,  /* a person is needed */
-    UNDO_NOTHING,  /* never applied, or without an effect */
-    UNDO_UNDONE,   /* compensated */
-    UNDO_BY_HAND,  /* a person settled or skipped it */
-    UNDO_DECLARED, /* not undone, as the workflow says: part of the residue */
-};
-
-struct undo {
-    enum undo_status status;
-    enum park_reason reason; /* UNDO_BLOCKED */
-};
 
 /* Pure function of the run's state. Precondition: the run goes backward, or is asked about as if
  * it did. */

@@ -273,7 +273,9 @@ static void attempt_schedule(struct draft *draft, const struct instance *instanc
     const struct plan_step *step = instance_step(draft, instance);
     const struct plan_action *action = step_action(step, direction);
     struct wall next = WALL_NONE;
-    uint64_t seed = str_hash(draft->run->id) ^ rand_mix(instance->step * 2u + (unsigned)direction);
+    uint64_t seed =
+        str_hash(draft->run->id) ^
+        rand_mix((uint64_t)instance->place << 32 | (instance->step * 2u + (unsigned)direction));
     int64_t after_us = verdict->after_us;
     if (verdict->free && !after_us)
         after_us = MAX(action->retry.delay_us, RETRY_FREE_DELAY_MIN_US);

@@ -2,6 +2,7 @@
 
 #include "compensations/unwind.h"
 #include "engine/attempt.h"
+#include "engine/base/map.h"
 #include "engine/forward.h"
 #include "engine/key.h"
 #include "engine/retry.h"
@@ -9,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct plan_step *plan_step_of(const struct draft *draft,
                                             const struct instance *instance)
@@ -177,6 +179,38 @@ static void queued_due(struct draft *draft)
     draft_run(draft, &now);
 }
 
+static struct instance *due_instance(struct due_node *due)
+{
+    return due->direction == DIRECTION_COMPENSATE
+               ? CONTAINER_OF(due, struct instance, compensate_due)
+               : CONTAINER_OF(due, struct instance, execute_due);
+}
+
+static int by_file_order(const void *a, const void *b)
+{
+    struct due_node *const *left = a, *const *right = b;
+    const struct instance *x = due_instance(*left), *y = due_instance(*right);
+    int64_t order = (int64_t)x->step - y->step;
+    if (!order)
+        order = (x->item.len > 0) - (y->item.len > 0);
+    if (!order)
+        order = (int64_t)x->place - y->place;
+    if (!order)
+        order = (int64_t)(*left)->direction - (int64_t)(*right)->direction;
+    return order < 0 ? -1 : order > 0;
+}
+
+/* Collects the sides of one heap whose time has come: they stand together at its top. */
+static void due_collect(const struct heap *heap, size_t at, struct wall now, struct due_node **list,
+                        size_t *count)
+{
+    if (at > heap->count || heap->nodes[at]->key > now.us)
+        return;
+    list[(*count)++] = CONTAINER_OF(heap->nodes[at], struct due_node, node);
+    due_collect(heap, at * 2, now, list, count);
+    due_collect(heap, at * 2 + 1, now, list, count);
+}
+
 static void due_decide(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -186,10 +220,14 @@ static void due_decide(struct draft *draft)
     /* The deadline goes first: it decides whether repeats are still wanted. */
     if (run->now.direction == DIRECTION_EXECUTE)
         advance(draft);
-    for (uint16_t i = 0; i < run->instances_count && is_active(run); i++) {
-        side_due(draft, &run->instances[i], DIRECTION_EXECUTE);
-        side_due(draft, &run->instances[i], DIRECTION_COMPENSATE);
-    }
+    size_t count = 0;
+    struct due_node **list =
+        arena_array(draft->scratch, struct due_node *, run->retries.count + run->waits.count);
+    due_collect(&run->retries, 1, draft->event->now, list, &count);
+    due_collect(&run->waits, 1, draft->event->now, list, &count);
+    qsort(list, count, sizeof(struct due_node *), by_file_order);
+    for (size_t i = 0; i < count && is_active(run); i++)
+        side_due(draft, due_instance(list[i]), list[i]->direction);
     if (is_active(run))
         advance(draft);
 }
@@ -213,9 +251,10 @@ static void recover_decide(struct draft *draft)
     queued_due(draft);
     if (!is_active(run))
         return;
-    for (uint16_t i = 0; i < run->instances_count; i++)
-        if (!side_recover(draft, &run->instances[i], DIRECTION_EXECUTE) ||
-            !side_recover(draft, &run->instances[i], DIRECTION_COMPENSATE))
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance))
+        if (!side_recover(draft, instance, DIRECTION_EXECUTE) ||
+            !side_recover(draft, instance, DIRECTION_COMPENSATE))
             return;
     due_decide(draft);
 }
@@ -267,11 +306,12 @@ static void lost_recover(struct draft *draft, enum park_reason reason)
     struct run *run = draft->run;
     if (reason != PARK_CRASH_LOOP && reason != PARK_QUARANTINE)
         return;
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        if (run->instances[i].execute.state == STEP_CLAIMED)
-            attempt_recover(draft, &run->instances[i], DIRECTION_EXECUTE);
-        if (run->instances[i].compensate.state == STEP_CLAIMED)
-            attempt_recover(draft, &run->instances[i], DIRECTION_COMPENSATE);
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
+        if (instance->execute.state == STEP_CLAIMED)
+            attempt_recover(draft, instance, DIRECTION_EXECUTE);
+        if (instance->compensate.state == STEP_CLAIMED)
+            attempt_recover(draft, instance, DIRECTION_COMPENSATE);
     }
 }
 
@@ -332,7 +372,34 @@ static enum direction stopped_side(const struct run *run, const struct instance 
     return instance->compensate.state == STEP_PENDING ? DIRECTION_EXECUTE : DIRECTION_COMPENSATE;
 }
 
-/* The step that a verb names: STEP = ID[.ITEM][:execute|:compensate]. NULL after refusing. */
+/* "send.3": the item of a loop, "charge": the step. NULL after refusing. */
+static struct instance *named_instance(struct draft *draft, struct str name)
+{
+    struct run *run = draft->run;
+    const char *dot = name.len ? memchr(name.ptr, '.', name.len) : NULL;
+    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
+    uint16_t index = plan_step_find(run->plan, id);
+    if (index == PLAN_STEP_NONE) {
+        refuse(draft, ERR_NOT_FOUND, "the workflow has no step \"" STR_FMT "\"", STR_ARG(id));
+        return NULL;
+    }
+    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
+    struct instance *instance = dot && !item.len ? NULL : run_instance_make(run, index, item);
+    if (instance)
+        return instance;
+    if (!run->plan->steps[index].for_each)
+        refuse(draft, ERR_NOT_FOUND, "the step \"" STR_FMT "\" is no loop: it has no items",
+               STR_ARG(id));
+    else if (!run->instances[index].group)
+        refuse(draft, ERR_NOT_FOUND, "the loop \"" STR_FMT "\" has not begun: it has no items yet",
+               STR_ARG(id));
+    else
+        refuse(draft, ERR_NOT_FOUND, "the loop \"" STR_FMT "\" has no item \"" STR_FMT "\"",
+               STR_ARG(id), STR_ARG(item));
+    return NULL;
+}
+
+/* The instance that a verb names: STEP = ID[.ITEM][:execute|:compensate]. NULL after refusing. */
 static struct instance *verb_step(struct draft *draft, enum direction *direction)
 {
     struct run *run = draft->run;
@@ -344,16 +411,14 @@ static struct instance *verb_step(struct draft *draft, enum direction *direction
             direction_of((struct str){colon + 1, name.len - (size_t)(colon + 1 - name.ptr)});
         name.len = (size_t)(colon - name.ptr);
         if (*direction == DIRECTION_NONE) {
-            refuse(draft, ERR_INVALID, "a step is named ID, ID:execute or ID:compensate");
+            refuse(draft, ERR_INVALID,
+                   "a step is named ID[.ITEM], ID[.ITEM]:execute or ID[.ITEM]:compensate");
             return NULL;
         }
     }
-    uint16_t index = plan_step_find(run->plan, name);
-    struct instance *instance = index == PLAN_STEP_NONE ? NULL : run_instance(run, index, STR(""));
-    if (!instance) {
-        refuse(draft, ERR_NOT_FOUND, "the workflow has no step \"" STR_FMT "\"", STR_ARG(name));
+    struct instance *instance = named_instance(draft, name);
+    if (!instance)
         return NULL;
-    }
     if (*direction == DIRECTION_NONE)
         *direction = stopped_side(run, instance);
     /* A repeated verb means what it meant the first time. */
@@ -369,18 +434,21 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
                         enum direction direction)
 {
     const struct plan_step *step = plan_step_of(draft, instance);
+    struct str name = instance_name(draft, instance);
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     if (side->outcome == OUTCOME_CONFLICT) {
         refuse(draft, ERR_CONFLICT,
-               "step \"%s\" is a key_conflict: settle it, skip it or abandon the run", step->id);
+               "step \"" STR_FMT "\" is a key_conflict: settle it, skip it or abandon the run",
+               STR_ARG(name));
         return false;
     }
     if (side->state == STEP_UNKNOWN &&
         !attempt_may_repeat(step_action(step, direction), side, draft->event->now)) {
         refuse(draft, ERR_CONFLICT,
-               "the outcome of step \"%s\" is unknown and it must not be repeated blindly: "
+               "the outcome of step \"" STR_FMT
+               "\" is unknown and it must not be repeated blindly: "
                "settle it first",
-               step->id);
+               STR_ARG(name));
         return false;
     }
     return true;
@@ -411,17 +479,19 @@ static void retry_decide(struct draft *draft)
         return;
     }
     enum park_reason reason = run->now.reason;
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        enum direction direction = stopped_side(run, &run->instances[i]);
-        if (direction != DIRECTION_NONE && !retry_check(draft, &run->instances[i], direction))
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
+        enum direction direction = stopped_side(run, instance);
+        if (direction != DIRECTION_NONE && !retry_check(draft, instance, direction))
             return;
     }
     verb_event(draft, STR(""));
     run_unpark(draft);
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        enum direction direction = stopped_side(run, &run->instances[i]);
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
+        enum direction direction = stopped_side(run, instance);
         if (direction != DIRECTION_NONE)
-            retry_side(draft, &run->instances[i], direction);
+            retry_side(draft, instance, direction);
     }
     lost_recover(draft, reason);
     due_decide(draft);
@@ -436,7 +506,7 @@ static void by_hand_decide(struct draft *draft)
     if (!instance)
         return;
     struct effect_state side = *instance_side(instance, direction);
-    const char *id = plan_step_of(draft, instance)->id;
+    struct str name = instance_name(draft, instance);
     enum step_state wanted = !settle                      ? STEP_SKIPPED
                              : draft->event->verb.applied ? STEP_APPLIED
                                                           : STEP_REFUSED;
@@ -451,8 +521,9 @@ static void by_hand_decide(struct draft *draft)
     if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
         fits = false;
     if (!fits || draft->run->now.state != RUN_PARKED) {
-        refuse(draft, ERR_CONFLICT, "step \"%s\" is %s in a run that is %s: nothing to %s", id,
-               step_state_name(side.state), state_name(draft), settle ? "settle" : "skip");
+        refuse(draft, ERR_CONFLICT, "step \"" STR_FMT "\" is %s in a run that is %s: nothing to %s",
+               STR_ARG(name), step_state_name(side.state), state_name(draft),
+               settle ? "settle" : "skip");
         return;
     }
     /* What is proven not applied and still wanted is done: again under its key, or under a new one
@@ -526,36 +597,24 @@ static void verb_answer(struct draft *draft)
 
 /* --- one record per row --------------------------------------------------------------------- */
 
-static bool same_row(const struct run_record *a, const struct run_record *b)
-{
-    bool both_effects = (a->kind == RECORD_CLAIM || a->kind == RECORD_EFFECT) &&
-                        (b->kind == RECORD_CLAIM || b->kind == RECORD_EFFECT);
-    if (both_effects)
-        return a->effect.ref.step == b->effect.ref.step &&
-               a->effect.ref.direction == b->effect.ref.direction &&
-               a->effect.ref.generation == b->effect.ref.generation &&
-               str_eq(a->effect.ref.item, b->effect.ref.item);
-    return a->kind == RECORD_RUN && b->kind == RECORD_RUN;
-}
-
 /* A store writes each row at most once a unit: of several records for one row the last state
  * stays, at the place of the first, and an insert stays an insert. */
-static void decision_compact(const struct run *run, struct run_decision *out)
+static void decision_compact(const struct run *run, struct run_decision *out, struct arena *scratch)
 {
     uint32_t kept = 0;
+    uint32_t *first = run_records_rows(out->records, out->records_count, scratch);
+    uint32_t *place = arena_array(scratch, uint32_t, out->records_count);
     for (uint32_t i = 0; i < out->records_count; i++) {
         const struct run_record *record = &out->records[i];
-        uint32_t at = kept;
-        for (uint32_t j = 0; j < kept && at == kept; j++)
-            if (same_row(&out->records[j], record))
-                at = j;
-        enum record_kind kind = at < kept ? out->records[at].kind : record->kind;
+        bool is_first = first[i] == i;
+        uint32_t at = place[i] = is_first ? kept : place[first[i]];
+        enum record_kind kind = is_first ? record->kind : out->records[at].kind;
         out->records[at] = *record;
         out->records[at].kind = kind;
         /* Only what was really claimed is bound to the turn of its claim. */
         if (kind == RECORD_CLAIM && record->effect.state.state != STEP_CLAIMED)
             out->records[at].effect.turn = run->now.turn;
-        kept += at == kept;
+        kept += is_first;
     }
     out->records_count = kept;
 }
@@ -565,6 +624,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
 {
     struct draft draft = {.run = run, .event = event, .scratch = scratch, .out = out};
     *out = (struct run_decision){0};
+    run->cut_at = WALL_NONE;
     ASSERT((event->kind == EVENT_START) == (run->now.state == RUN_NONE));
     switch (event->kind) {
     case EVENT_NONE:
@@ -584,27 +644,26 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_SIGNAL: signal_decide(&draft); break;
     }
     verb_answer(&draft);
-    decision_compact(run, out);
+    decision_compact(run, out, scratch);
 }
 
-static struct wall side_due_at(const struct run *run, const struct effect_state *side)
+static struct wall heap_due(const struct heap *heap)
 {
-    bool due = side->state == STEP_WAITING || side->state == STEP_CLAIMED ||
-               (side->state == STEP_RETRYING && !run->now.paused);
-    return due ? side->next_at : WALL_NONE;
+    const struct heap_node *top = heap_top(heap);
+    return top ? (struct wall){top->key} : WALL_NONE;
 }
 
 struct wall run_due(const struct run *run)
 {
-    struct wall due = WALL_NONE;
     if (run->now.state == RUN_QUEUED && !run->now.paused)
         return run->start.start_at;
     if (!is_active(run))
+        return WALL_NONE;
+    struct wall due = wall_first(run->cut_at, heap_due(&run->waits));
+    if (!run->now.paused)
+        due = wall_first(due, heap_due(&run->retries));
+    if (!wall_is_set(run->start.deadline_at))
         return due;
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        due = wall_first(due, side_due_at(run, &run->instances[i].execute));
-        due = wall_first(due, side_due_at(run, &run->instances[i].compensate));
-    }
     bool turnable = run->now.direction == DIRECTION_EXECUTE && !forward_pivot_passed(run) &&
                     !forward_pivot_open(run);
     return turnable ? wall_first(due, run->start.deadline_at) : due;

@@ -1,6 +1,7 @@
 #include "engine/decision.h"
 
 #include "engine/key.h"
+#include "engine/limits.h"
 
 static const char *const event_names[] = {"none",
 #define X(id, name) name,
@@ -41,6 +42,14 @@ void draft_record(struct draft *draft, const struct run_record *record)
                          sizeof(*out->records));
     out->records[out->records_count++] = *record;
     run_apply(draft->run, record);
+}
+
+bool draft_may_claim(struct draft *draft)
+{
+    if (draft->claims++ < CLAIMS_PER_DECISION)
+        return true;
+    draft->run->cut_at = draft->event->now;
+    return false;
 }
 
 void draft_command(struct draft *draft, const struct run_command *command)

@@ -94,7 +94,12 @@ struct draft {
     const struct run_event *event;
     struct arena *scratch; /* lives until the decision was carried out */
     struct run_decision *out;
+    uint32_t claims; /* items begun so far */
 };
+
+/* To be asked before each item of a loop is begun: false once CLAIMS_PER_DECISION are. Then run_due
+ * asks for another event at once, and the rest follows. */
+bool draft_may_claim(struct draft *draft);
 
 /* Appends the record and applies it. */
 void draft_record(struct draft *draft, const struct run_record *record);

@@ -10,6 +10,13 @@
 #define UNIT_RECORDS_WORTH 16
 /* Bounds one transaction's time and memory; the rest goes into the next unit. */
 #define UNIT_RUNS_MAX 1024
+/* Items of loops begun by one decision: bounds its time and its share of a unit; the rest follows
+ * at once with the next. */
+#define CLAIMS_PER_DECISION 256
+/* The list of one for_each as text: what a map() over a large input may grow to. */
+#define ITEMS_BYTES_MAX (16 * 1024 * 1024)
+/* An input above it is kept parsed while a loop of the run reads it for each item. */
+#define INPUT_PARSE_BYTES_MIN 2048
 
 /* Runs held in memory, each some 4 KiB and its payloads: a submit past it is answered "later". */
 #define RESIDENT_RUNS_MAX 200000

@@ -1,6 +1,7 @@
 #include "engine/render.h"
 
 #include "engine/base/uri.h"
+#include "engine/group.h"
 #include "engine/key.h"
 
 /* --- scope -------------------------------------------------------------------------------- */
@@ -17,14 +18,34 @@ static const struct json *stored_value(struct str text, struct arena *arena)
     return value;
 }
 
+/* What a loop gives: a list in item order, null where nothing was applied. */
+static const struct json *group_outputs(const struct group *group, struct arena *arena)
+{
+    struct json *list = json_list_new(arena, group->count);
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct instance *instance = group->instances[i];
+        const struct json *output = NULL;
+        if (instance && instance->execute.state == STEP_APPLIED)
+            output = stored_value(instance->execute.output, arena);
+        json_list_add(list, output ? output : &json_null);
+    }
+    return list;
+}
+
 static void render_scope_step(const void *arg, uint16_t step, struct arena *arena,
                               struct expr_step *out)
 {
-    const struct run *run = arg;
-    const struct instance *instance = run_instance(run, step, STR(""));
+    const struct render *render = arg;
+    const struct run *run = render->run;
+    const struct instance *instance = &run->instances[step];
+    /* An item's own expressions mean itself by the name of its step. */
+    if (render->instance && render->instance->step == step)
+        instance = render->instance;
     const struct effect_state *side = &instance->execute;
     *out = (struct expr_step){.state = str_z(step_state_name(side->state))};
     out->output = stored_value(side->output, arena);
+    if (instance->group && side->state == STEP_APPLIED && !side->by_hand)
+        out->output = group_outputs(instance->group, arena);
     /* An answer without a body is null, which is not the same as no answer. */
     if (!out->output && (side->state == STEP_APPLIED || side->by_hand))
         out->output = &json_null;
@@ -38,6 +59,8 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
                  struct err *err)
 {
     const struct run *run = render->run;
+    struct render *kept = arena_new(arena, struct render); /* the scope may outlive the caller's */
+    *kept = *render;
     *out = (struct expr_scope){
         .index = -1,
         .env = render->env,
@@ -46,10 +69,16 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
                                                                     : run->start.created_at,
         .now = render->now,
         .step = render_scope_step,
-        .step_arg = run,
+        .step_arg = kept,
+        .input = run->input,
     };
-    if (json_parse(run->start.input, arena, &out->input, err) != 0)
+    if (!out->input && json_parse(run->start.input, arena, &out->input, err) != 0)
         return err_wrap(err, "stored input");
+    if (render->instance && render->instance->item.len) {
+        const struct group *group = run->instances[render->instance->step].group;
+        out->index = render->instance->place;
+        out->item = stored_value(group_value(group, render->instance->place), arena);
+    }
     if (render->generation)
         out->key = key_make(
             run->id,

@@ -1,5 +1,9 @@
 #include "engine/run.h"
 
+#include "engine/base/rand.h"
+#include "engine/group.h"
+#include "engine/limits.h"
+
 #include <stdio.h>
 
 #define NAMES(table)        \
@@ -153,6 +157,7 @@ struct run *run_new(const struct plan *plan, struct str id)
         run->instances[i].item = STR("");
         run->instances[i].execute.state = STEP_PENDING;
         run->instances[i].compensate.state = STEP_PENDING;
+        instance_note(run, &run->instances[i]);
     }
     run->run_arena = arena;
     return run;
@@ -163,16 +168,45 @@ void run_free(struct run *run)
     if (!run)
         return;
     struct arena arena = run->run_arena; /* the run lies in its own arena */
+    heap_free(&run->retries);
+    heap_free(&run->waits);
     plan_unref(run->plan);
     arena_free(&arena);
 }
 
 struct instance *run_instance(const struct run *run, uint16_t step, struct str item)
 {
-    for (uint16_t i = step; i < run->instances_count; i++)
-        if (run->instances[i].step == step && str_eq(run->instances[i].item, item))
-            return &run->instances[i];
-    return NULL;
+    ASSERT(step < run->instances_count);
+    struct instance *own = &run->instances[step];
+    uint32_t place;
+    if (!item.len)
+        return own;
+    return own->group && group_place(own->group, item, &place) ? own->group->instances[place]
+                                                               : NULL;
+}
+
+struct instance *run_instance_make(struct run *run, uint16_t step, struct str item)
+{
+    ASSERT(step < run->instances_count);
+    struct instance *own = &run->instances[step];
+    uint32_t place;
+    if (!item.len)
+        return own;
+    if (!own->group || !group_place(own->group, item, &place))
+        return NULL;
+    return group_instance(run, own, place);
+}
+
+struct instance *run_instance_next(const struct run *run, const struct instance *after)
+{
+    uint16_t step = after ? after->step : 0;
+    if (!after)
+        return run->instances_count ? &run->instances[0] : NULL;
+    const struct group *group = run->instances[step].group;
+    for (uint32_t i = after->item.len ? after->place + 1 : 0; group && i < group->count; i++)
+        if (group->instances[i])
+            return group->instances[i];
+    return step + 1 < run->instances_count ? &run->instances[step + 1] : NULL;
 }
 
 /* Keeps the old copy when the text did not change, so that updates do not pile up in the arena. */
@@ -200,9 +234,38 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->now.direction = DIRECTION_EXECUTE;
 }
 
+/* The side waits for a time in the heap of its kind, or in none. */
+static void side_wait(struct run *run, struct instance *instance, enum direction direction,
+                      enum step_state before)
+{
+    const struct effect_state *side = instance_side(instance, direction);
+    struct due_node *due =
+        direction == DIRECTION_COMPENSATE ? &instance->compensate_due : &instance->execute_due;
+    due->direction = direction;
+    heap_remove(before == STEP_RETRYING ? &run->retries : &run->waits, &due->node);
+    if (!wall_is_set(side->next_at))
+        return;
+    if (side->state == STEP_RETRYING)
+        heap_set(&run->retries, &due->node, side->next_at.us);
+    else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* a child's limit */
+        heap_set(&run->waits, &due->node, side->next_at.us);
+}
+
+/* The items are known: from here on each of them may become an instance. */
+static void loop_apply(struct run *run, struct instance *own)
+{
+    bool sound = group_open(run, own);
+    ASSERT(sound);
+    struct err err;
+    if (run->start.input.len < INPUT_PARSE_BYTES_MIN || run->input)
+        return;
+    int code = json_parse(run->start.input, &run->run_arena, &run->input, &err);
+    ASSERT(code == 0); /* it was read when the list was made */
+}
+
 static void effect_apply(struct run *run, const struct record_effect *effect, bool stored)
 {
-    struct instance *instance = run_instance(run, effect->ref.step, effect->ref.item);
+    struct instance *instance = run_instance_make(run, effect->ref.step, effect->ref.item);
     ASSERT(instance);
     struct effect_state *side = instance_side(instance, effect->ref.direction);
     struct effect_state old = *side;
@@ -214,7 +277,14 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     side->stored = stored || (old.stored && old.generation == side->generation);
     side->output = text_keep(run, old.output, effect->state.output);
     side->error = text_keep(run, old.error, effect->state.error);
+    side->items = text_keep(run, old.items, effect->state.items);
+    if (!side->items.ptr && old.generation == side->generation)
+        side->items = old.items;
     run->claims = MAX(run->claims, side->claim_no);
+    side_wait(run, instance, effect->ref.direction, old.state);
+    if (side->items.ptr && !instance->group)
+        loop_apply(run, instance);
+    instance_note(run, instance);
 }
 
 const struct record_signal *run_signal(const struct run *run, struct str name)
@@ -267,6 +337,50 @@ void run_apply(struct run *run, const struct run_record *record)
     }
 }
 
+static bool same_row(const struct run_record *a, const struct run_record *b)
+{
+    bool both_effects = (a->kind == RECORD_CLAIM || a->kind == RECORD_EFFECT) &&
+                        (b->kind == RECORD_CLAIM || b->kind == RECORD_EFFECT);
+    if (both_effects)
+        return a->effect.ref.step == b->effect.ref.step &&
+               a->effect.ref.direction == b->effect.ref.direction &&
+               a->effect.ref.generation == b->effect.ref.generation &&
+               str_eq(a->effect.ref.item, b->effect.ref.item);
+    return a->kind == RECORD_RUN && b->kind == RECORD_RUN;
+}
+
+static uint64_t row_hash(const struct run_record *record)
+{
+    const struct effect_ref *ref = &record->effect.ref;
+    if (record->kind == RECORD_RUN)
+        return 0;
+    return rand_mix(str_hash(ref->item) ^
+                    ((uint64_t)ref->step << 32 | (uint64_t)ref->direction << 16 | ref->generation));
+}
+
+uint32_t *run_records_rows(const struct run_record *records, uint32_t count, struct arena *arena)
+{
+    uint32_t *first = arena_array(arena, uint32_t, count);
+    uint32_t size = 4;
+    while (size < count * 2)
+        size *= 2;
+    uint32_t *table = arena_array(arena, uint32_t, size); /* record + 1 */
+    for (uint32_t i = 0; i < count; i++) {
+        enum record_kind kind = records[i].kind;
+        first[i] = i;
+        if (kind != RECORD_CLAIM && kind != RECORD_EFFECT && kind != RECORD_RUN)
+            continue;
+        uint64_t at = row_hash(&records[i]);
+        while (table[at % size] && !same_row(&records[table[at % size] - 1], &records[i]))
+            at++;
+        if (table[at % size])
+            first[i] = table[at % size] - 1;
+        else
+            table[at % size] = i + 1;
+    }
+    return first;
+}
+
 void run_record_copy(struct run_record *record, struct arena *arena)
 {
     switch (record->kind) {
@@ -282,6 +396,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->effect.ref.item = arena_str(arena, record->effect.ref.item);
         record->effect.state.output = arena_str(arena, record->effect.state.output);
         record->effect.state.error = arena_str(arena, record->effect.state.error);
+        record->effect.state.items = arena_str(arena, record->effect.state.items);
         break;
     case RECORD_RUN:
         record->run.error = arena_str(arena, record->run.error);
@@ -337,6 +452,19 @@ static const char *side_check(const struct run *run, const struct instance *inst
     return NULL;
 }
 
+static const char *loop_check(const struct run *run, const struct instance *own)
+{
+    const struct effect_state *side = &own->execute;
+    if (own->compensate.state != STEP_PENDING)
+        return "a loop is compensated as a whole";
+    if (side->claim_no || side->attempts)
+        return "a loop was sent as a whole";
+    if ((side->state == STEP_WAITING || (side->state == STEP_APPLIED && !side->by_hand)) &&
+        !own->group)
+        return "a loop without its items";
+    return own->group ? group_check(run, own) : NULL;
+}
+
 const char *run_check(const struct run *run)
 {
     if (run->now.state == RUN_NONE)
@@ -354,11 +482,13 @@ const char *run_check(const struct run *run)
         return "parked and a park reason are the same thing";
     if (run_state_is_terminal(run->now.state) != wall_is_set(run->now.ended_at))
         return "ended and an end time are the same thing";
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        const struct instance *instance = &run->instances[i];
+    for (const struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
         const char *broken = side_check(run, instance, DIRECTION_EXECUTE);
         if (!broken)
             broken = side_check(run, instance, DIRECTION_COMPENSATE);
+        if (!broken && instance_is_loop(run, instance))
+            broken = loop_check(run, instance);
         if (broken)
             return broken;
         if (run->now.direction == DIRECTION_EXECUTE && run->now.state != RUN_ABANDONED &&

@@ -8,6 +8,7 @@
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
 
+#include "engine/base/heap.h"
 #include "engine/request.h"
 
 #define RUN_ID_BYTES_MAX 94 /* submitted ids; see "Keys" in the README of engine/ */
@@ -133,7 +134,10 @@ struct effect_state {
     struct wall ended_at;
     struct str output; /* JSON text; absent: none */
     struct str error;  /* JSON text {code, status, message, body}; absent: none */
-    bool stored;       /* a row exists (memory only) */
+    /* Of a for_each's own side (item ""): the JSON list of [key, item] that its instances stand
+     * for. Fixed by the claim; absent in an update: as it was. */
+    struct str items;
+    bool stored; /* a row exists (memory only) */
 };
 
 #define RECORD_KINDS(X)                                                                           \
@@ -232,10 +236,27 @@ struct run_record {
     };
 };
 
+struct group; /* engine/group.h */
+
+/* A side of an instance in one of its run's heaps. */
+struct due_node {
+    struct heap_node node;
+    enum direction direction;
+};
+
+/* A step, or one item of a for_each. The step of a for_each is an instance too, with item "": its
+ * execute side holds the items and waits until they are through; it has no compensation. */
 struct instance {
     uint16_t step;
+    uint8_t standing, undo; /* enum standing, enum undo_status of the state; kept by run_apply */
+    uint32_t place;         /* of an item: its index */
+    uint32_t undo_place;    /* of an item: its place on the way back (group.h) */
+    uint32_t counted_claim; /* of an item: the claim by which it was placed there */
+    bool counted_applied;   /* of an item: it counts as applied in its group */
     struct str item;
+    struct group *group; /* of a for_each's own instance: its items, once they are known */
     struct effect_state execute, compensate;
+    struct due_node execute_due, compensate_due;
 };
 
 struct run {
@@ -247,10 +268,15 @@ struct run {
     struct record_run now;      /* the newest RECORD_RUN, or what RECORD_START implies */
     uint32_t claims;            /* highest claim_no */
     uint32_t events;            /* highest event seq */
-    struct instance *instances; /* one per step, file order; loops will add more */
+    struct instance *instances; /* one per step, file order; items hang in their step's group */
     uint16_t instances_count;
     struct record_signal *signals; /* in the order in which they came */
     uint32_t signals_count;
+    /* Memory only, kept by run_apply. */
+    struct heap retries, waits; /* sides that are retrying, waiting: by next_at */
+    const struct json *input;   /* parsed, for runs that read a large one many times; else NULL */
+    /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
+    struct wall cut_at;
 };
 
 /* Takes a reference on the plan, copies the id. The run has no state until RECORD_START. */
@@ -259,6 +285,10 @@ void run_free(struct run *run); /* NULL is allowed */
 
 /* The only writer. Copies what it keeps. A record that cannot apply is a programmer error. */
 void run_apply(struct run *run, const struct run_record *record);
+
+/* For each record the first one that writes the same row of a store: itself, unless there is an
+ * earlier one. An array in `arena`. */
+uint32_t *run_records_rows(const struct run_record *records, uint32_t count, struct arena *arena);
 
 /* Moves every text of the record into the arena. */
 void run_record_copy(struct run_record *record, struct arena *arena);
@@ -270,7 +300,17 @@ const char *run_check(const struct run *run);
 /* The signal of that name, NULL if none came. */
 const struct record_signal *run_signal(const struct run *run, struct str name);
 
+/* NULL: there is no such item, or nothing was ever done about it, or its step has not begun. */
 struct instance *run_instance(const struct run *run, uint16_t step, struct str item);
+/* The same, but an item that nothing was done about is made an instance first. */
+struct instance *run_instance_make(struct run *run, uint16_t step, struct str item);
+/* Walks all instances that there are, in file order, items behind their step in item order:
+ * NULL -> the first; NULL at the end. */
+struct instance *run_instance_next(const struct run *run, const struct instance *after);
+static inline bool instance_is_loop(const struct run *run, const struct instance *instance)
+{
+    return run->plan->steps[instance->step].for_each && !instance->item.len;
+}
 static inline struct effect_state *instance_side(struct instance *instance,
                                                  enum direction direction)
 {

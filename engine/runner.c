@@ -518,13 +518,14 @@ void slot_settle(struct runner *runner, struct slot *slot)
 {
     bool keep = slot->run && !run_state_is_terminal(slot->run->now.state) &&
                 slot->run->now.state != RUN_PARKED;
-    if (slot->head || slot->busy || slot->flights) {
+    if (slot->head || slot->busy) {
         slot_ready(runner, slot);
         return;
     }
+    /* Retries and timers of a run do not wait for what is in flight beside them. */
     if (keep)
         slot_due_set(runner, slot);
-    else if (!slot->loading)
+    else if (!slot->flights && !slot->loading)
         slot_free(runner, slot);
 }
 

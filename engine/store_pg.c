@@ -10,7 +10,7 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
     [WRITE_TYPES] =
         "select t::regtype::oid::bigint from unnest($1::text[]) with ordinality as x (t, n)"
         " order by n",
-    [WRITE_APPLY] = "select verdict, db_now, taken from saga.apply_v1($1, $2, $3, $4, $5, $6, $7, "
+    [WRITE_APPLY] = "select verdict, db_now, taken from saga.apply_v2($1, $2, $3, $4, $5, $6, $7, "
                     "$8, $9, $10, $11, $12, $13, $14)",
     [WRITE_ACQUIRE] = "select lane, epoch, seq, last_time, db_now, shards from "
                       "saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, $7, $8, $9) order by lane",
@@ -21,8 +21,8 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
 };
 
 const char *const store_watch_sql[WATCH_STATEMENTS] = {
-    [WATCH_LOAD] = "select * from saga.load_v1($1, $2, $3, $4)",
-    [WATCH_LOAD_RUN] = "select * from saga.load_run_v1($1)",
+    [WATCH_LOAD] = "select * from saga.load_v2($1, $2, $3, $4)",
+    [WATCH_LOAD_RUN] = "select * from saga.load_run_v2($1)",
     [WATCH_LANES] = "select lane, daemon, epoch, beat, ttl_us, clean, shards from saga.lanes_v1()",
     [WATCH_TAKE_OVER] = "select saga.lane_take_over_v1($1, $2, $3, $4, $5, $6)",
     [WATCH_KICK] = "select saga.lane_kick_v1($1)",
@@ -73,7 +73,7 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     for (int i = 0; i < 3; i++)
         snprintf(store->application[i], sizeof(store->application[i]), "sagad %s %s", store->daemon,
                  roles[i]);
-    /* What sql/api/apply_v1.sql wants: found by full keys, planned once. */
+    /* What sql/api/apply_v2.sql wants: found by full keys, planned once. */
     static const struct pgconn_setting plans[] = {
         {"enable_seqscan", "off"},
         {"enable_hashjoin", "off"},

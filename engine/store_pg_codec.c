@@ -81,7 +81,8 @@
     X(TIME, next_at, (effect)->state.next_at)                 \
     X(TIME, ended_at, (effect)->state.ended_at)               \
     X(JSON, output, (effect)->state.output)                   \
-    X(JSON, error, (effect)->state.error)
+    X(JSON, error, (effect)->state.error)                     \
+    X(JSON, items, (effect)->state.items)
 
 #define ATTEMPT_COLUMNS(X, attempt)         \
     X(INT4, number, (attempt)->number)      \
@@ -384,31 +385,30 @@ static void put_signal(struct pgunit *unit, const struct unit_run *run,
 
 /* --- one run, one unit --- */
 
-static bool writes_effect(const struct run_record *record)
-{
-    return record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT;
-}
-
-static bool same_effect(const struct run_record *a, const struct run_record *b)
-{
-    const struct effect_ref *x = &a->effect.ref, *y = &b->effect.ref;
-    return writes_effect(a) && writes_effect(b) && x->step == y->step &&
-           x->direction == y->direction && x->generation == y->generation &&
-           str_eq(x->item, y->item);
-}
-
 /* A row may be written once a unit: of several records the last one counts, and it inserts if any
  * of them does. */
-static void put_effect_merged(struct pgunit *unit, const struct unit_run *run, uint32_t index)
+static void put_effects(struct pgunit *unit, const struct unit_run *run)
 {
-    const struct run_record *record = &run->records[index];
-    bool inserts = record->kind == RECORD_CLAIM;
-    for (uint32_t i = index + 1; i < run->records_count; i++)
-        if (same_effect(record, &run->records[i]))
-            return;
-    for (uint32_t i = 0; i < index; i++)
-        inserts |= run->records[i].kind == RECORD_CLAIM && same_effect(record, &run->records[i]);
-    put_effect(unit, run, inserts ? LIST_CLAIM : LIST_EFFECT, &record->effect);
+    struct arena scratch = {0};
+    uint32_t count = run->records_count;
+    uint32_t *first = run_records_rows(run->records, count, &scratch);
+    uint32_t *last = arena_array(&scratch, uint32_t, count);
+    bool *inserts = arena_array(&scratch, bool, count);
+    for (uint32_t i = 0; i < count; i++) {
+        last[first[i]] = i;
+        inserts[first[i]] |= run->records[i].kind == RECORD_CLAIM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct run_record *record = &run->records[i];
+        bool is_effect = record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT;
+        if (!is_effect || last[first[i]] != i)
+            continue;
+        struct record_effect effect = record->effect;
+        if (!inserts[first[i]])
+            effect.state.items = STR_NONE; /* fixed by the claim */
+        put_effect(unit, run, inserts[first[i]] ? LIST_CLAIM : LIST_EFFECT, &effect);
+    }
+    arena_free(&scratch);
 }
 
 static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
@@ -426,7 +426,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
             break;
         case RECORD_RUN: now = &record->run; break;
         case RECORD_CLAIM:
-        case RECORD_EFFECT: put_effect_merged(unit, run, i); break;
+        case RECORD_EFFECT: break; /* put_effects */
         case RECORD_ATTEMPT: put_attempt(unit, run, &record->attempt); break;
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
@@ -436,6 +436,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
         case RECORD_KIND_COUNT: ASSERT(!"a record");
         }
     }
+    put_effects(unit, run);
     if (start)
         put_start(unit, run, start, now ? now : &fresh);
     else if (now)

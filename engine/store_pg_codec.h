@@ -14,12 +14,12 @@
 
 #include "engine/base/buf.h"
 
-/* What saga.apply_v1 takes, in the order of its parameters. */
+/* What saga.apply_v2 takes, in the order of its parameters. */
 #define PGUNIT_LISTS(X)                \
     X(LIST_START, "saga.start_v2")     \
     X(LIST_RUN, "saga.run_v1")         \
-    X(LIST_CLAIM, "saga.effect_v1")    \
-    X(LIST_EFFECT, "saga.effect_v1")   \
+    X(LIST_CLAIM, "saga.effect_v2")    \
+    X(LIST_EFFECT, "saga.effect_v2")   \
     X(LIST_ATTEMPT, "saga.attempt_v1") \
     X(LIST_EVENT, "saga.event_v1")     \
     X(LIST_INBOX, "saga.inbox_v1")     \
@@ -60,7 +60,7 @@ struct pgreader {
     bool bad;
 };
 
-/* Columns of saga.run_image_v1, read by position. */
+/* Columns of saga.run_image_v2, read by position. */
 #define IMAGE_COLUMNS(X) \
     X(shard)             \
     X(run_id)            \

@@ -179,9 +179,9 @@ void wait_signal(struct draft *draft)
                                            .actor = draft->event->verb.actor}};
     draft_record(draft, &record);
     draft_event(draft, "signal", STR(""), name);
-    for (uint16_t i = 0; i < run->instances_count; i++) {
-        struct instance *instance = &run->instances[i];
-        if (instance->execute.state != STEP_WAITING ||
+    for (struct instance *instance = run_instance_next(run, NULL); instance;
+         instance = run_instance_next(run, instance)) {
+        if (instance->execute.state != STEP_WAITING || instance_is_loop(run, instance) ||
             !waits_for(instance_step(draft, instance), name))
             continue;
         struct effect_state side = instance->execute;

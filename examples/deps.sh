@@ -7,6 +7,7 @@ packages=(
     gcc libc6-dev make pkg-config                     # build
     libpq-dev libevent-dev libcurl4-openssl-dev libyaml-dev libssl-dev
     postgresql postgresql-client                      # the store
+    tzdata                                            # the zones of timestamp() and schedules
     curl python3 git procps util-linux                # the demo
 )
 # What only the tests need: deps.sh check

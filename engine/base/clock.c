@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "engine/base/civil.h"
+
 struct wall wall_add(struct wall t, int64_t duration_us)
 {
     struct wall sum;
@@ -10,36 +12,12 @@ struct wall wall_add(struct wall t, int64_t duration_us)
     return sum;
 }
 
-/* Days since 1970-01-01 of a proleptic Gregorian date, by the era method (400-year cycles). */
-static int64_t days_from_civil(int64_t y, int64_t m, int64_t d)
-{
-    y -= m <= 2;
-    int64_t era = (y >= 0 ? y : y - 399) / 400;
-    int64_t year_of_era = y - era * 400;
-    int64_t day_of_year = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    return era * 146097 + day_of_era - 719468;
-}
-
-static void civil_from_days(int64_t days, int64_t *y, int64_t *m, int64_t *d)
-{
-    days += 719468;
-    int64_t era = (days >= 0 ? days : days - 146096) / 146097;
-    int64_t doe = days - era * 146097;
-    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    int64_t mp = (5 * doy + 2) / 153;
-    *d = doy - (153 * mp + 2) / 5 + 1;
-    *m = mp < 10 ? mp + 3 : mp - 9;
-    *y = yoe + era * 400 + (*m <= 2);
-}
-
 struct str wall_format(struct wall t, struct arena *arena)
 {
     int64_t y, m, d;
     int64_t days = t.us / DAY_US - (t.us % DAY_US < 0);
     int64_t rest = t.us - days * DAY_US;
-    civil_from_days(days, &y, &m, &d);
+    civil_date(days, &y, &m, &d);
     char fraction[16] = "";
     if (rest % SECOND_US)
         snprintf(fraction, sizeof(fraction), ".%06lld", (long long)(rest % SECOND_US));
@@ -70,13 +48,6 @@ static bool char_read(struct str text, size_t *at, const char *any_of)
     return true;
 }
 
-static int64_t month_days(int64_t y, int64_t m)
-{
-    static const int64_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
-    return m == 2 && leap ? 29 : days[m - 1];
-}
-
 static bool fraction_read(struct str text, size_t *at, int64_t *out_us)
 {
     int64_t unit = SECOND_US / 10;
@@ -101,26 +72,43 @@ static bool zone_read(struct str text, size_t *at, int64_t *out_us)
     return true;
 }
 
+/* A date and a time of day; the seconds may be missing where `minutes` are enough. */
+static bool local_read(struct str text, size_t *at, bool minutes, int64_t *out_us)
+{
+    int64_t y, mo, d, h, mi, s = 0, fraction_us = 0;
+    if (!digits_read(text, at, 4, &y) || !char_read(text, at, "-") ||
+        !digits_read(text, at, 2, &mo) || !char_read(text, at, "-") ||
+        !digits_read(text, at, 2, &d) || !char_read(text, at, "Tt ") ||
+        !digits_read(text, at, 2, &h) || !char_read(text, at, ":") ||
+        !digits_read(text, at, 2, &mi))
+        return false;
+    bool seconds = char_read(text, at, ":");
+    if ((!seconds && !minutes) || (seconds && !digits_read(text, at, 2, &s)))
+        return false;
+    if (mo < 1 || mo > 12 || d < 1 || d > civil_month_days(y, mo) || h > 23 || mi > 59 || s > 59)
+        return false;
+    if (seconds && char_read(text, at, ".") && !fraction_read(text, at, &fraction_us))
+        return false;
+    *out_us =
+        civil_days(y, mo, d) * DAY_US + h * HOUR_US + mi * MINUTE_US + s * SECOND_US + fraction_us;
+    return true;
+}
+
 bool wall_parse(struct str text, struct wall *out)
 {
     size_t at = 0;
-    int64_t y, mo, d, h, mi, s, fraction_us = 0, zone_us;
-    if (!digits_read(text, &at, 4, &y) || !char_read(text, &at, "-") ||
-        !digits_read(text, &at, 2, &mo) || !char_read(text, &at, "-") ||
-        !digits_read(text, &at, 2, &d) || !char_read(text, &at, "Tt ") ||
-        !digits_read(text, &at, 2, &h) || !char_read(text, &at, ":") ||
-        !digits_read(text, &at, 2, &mi) || !char_read(text, &at, ":") ||
-        !digits_read(text, &at, 2, &s))
+    int64_t local_us, zone_us;
+    if (!local_read(text, &at, false, &local_us) || !zone_read(text, &at, &zone_us) ||
+        at != text.len)
         return false;
-    if (mo < 1 || mo > 12 || d < 1 || d > month_days(y, mo) || h > 23 || mi > 59 || s > 59)
-        return false;
-    if (char_read(text, &at, ".") && !fraction_read(text, &at, &fraction_us))
-        return false;
-    if (!zone_read(text, &at, &zone_us) || at != text.len)
-        return false;
-    out->us = days_from_civil(y, mo, d) * DAY_US + h * HOUR_US + mi * MINUTE_US + s * SECOND_US +
-              fraction_us - zone_us;
+    out->us = local_us - zone_us;
     return true;
+}
+
+bool local_parse(struct str text, int64_t *out_us)
+{
+    size_t at = 0;
+    return local_read(text, &at, true, out_us) && at == text.len;
 }
 
 static const struct duration_unit {

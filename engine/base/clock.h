@@ -51,6 +51,9 @@ static inline bool wall_passed(struct wall t, struct wall now)
 struct str wall_format(struct wall t, struct arena *arena);
 /* Reads RFC 3339 with a zone offset. Returns false on anything else. */
 bool wall_parse(struct str text, struct wall *out);
+/* Reads a time without a zone, 2026-10-25T02:30 or with seconds, as microseconds since
+ * 1970-01-01T00:00 on the same clocks. */
+bool local_parse(struct str text, int64_t *out_us);
 
 /* Durations as the language writes them: Go's plus `d` (250ms 30s 1h30m 7d). */
 bool duration_parse(struct str text, int64_t *out_us);

@@ -35,7 +35,7 @@ void heap_set(struct heap *heap, struct heap_node *node, int64_t key)
 {
     if (!node->place) {
         if (heap->count + 1 >= heap->size) {
-            heap->size = heap->size ? heap->size * 2 : 64;
+            heap->size = heap->size ? heap->size * 2 : 8;
             heap->nodes = xrealloc(heap->nodes, heap->size * sizeof(struct heap_node *));
         }
         node->place = ++heap->count;

@@ -849,3 +849,58 @@ bool json_equal(const struct json *a, const struct json *b)
     arena_free(&scratch);
     return equal;
 }
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static size_t spaces_skip(struct str text, size_t at)
+{
+    while (at < text.len && is_space(text.ptr[at]))
+        at++;
+    return at;
+}
+
+/* Behind the string that begins at `at`. */
+static size_t string_skip(struct str text, size_t at)
+{
+    for (at++; at < text.len && text.ptr[at] != '"'; at++)
+        at += text.ptr[at] == '\\';
+    return MIN(at + 1, text.len);
+}
+
+/* Behind the value that begins at `at`: at the comma or bracket that follows it. */
+static size_t value_skip(struct str text, size_t at)
+{
+    uint32_t depth = 0;
+    while (at < text.len) {
+        char c = text.ptr[at];
+        if (c == '"') {
+            at = string_skip(text, at);
+            continue;
+        }
+        if (!depth && (c == ',' || c == ']' || c == '}'))
+            break;
+        depth += c == '[' || c == '{';
+        depth -= c == ']' || c == '}';
+        at++;
+    }
+    return at;
+}
+
+bool json_list_walk(struct str text, size_t *at, struct str *out)
+{
+    size_t start = spaces_skip(text, *at);
+    if (start >= text.len || text.ptr[start] != (*at ? ',' : '['))
+        return false;
+    start = spaces_skip(text, start + 1);
+    if (start >= text.len || text.ptr[start] == ']')
+        return false;
+    size_t end = value_skip(text, start);
+    *at = end;
+    while (end > start && is_space(text.ptr[end - 1]))
+        end--;
+    *out = (struct str){text.ptr + start, end - start};
+    return true;
+}

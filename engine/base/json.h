@@ -96,6 +96,11 @@ struct str json_get_text(const struct json *value, const char *name);
 bool json_to_int(const struct json *value, int64_t *out);
 const char *json_kind_name(enum json_kind kind); /* "null", "boolean", "number", ... */
 
+/* Walks the text of a valid JSON list without building it: gives the text of the element at `*at`
+ * and moves on; `*at` is 0 before the first. False at the end. What is no valid list ends the walk
+ * somewhere, inside the text. */
+bool json_list_walk(struct str text, size_t *at, struct str *out);
+
 /* Compact text, members in their order, numbers as written, non-ASCII left as UTF-8. */
 void json_write(const struct json *value, struct buf *out);
 /* Indented by two spaces per level, for people. */

@@ -1,3 +1,5 @@
+-- saga.apply_or_raise_v2 as daemons below schema version 2 call it.
+--
 -- Writes a unit in the transaction of a SQL action, or raises, so that the user's rows never commit
 -- without their record. Called as saga_action on the connection of an action lane, just before
 -- COMMIT. p_token is the nonce of the lane's lease: statements of workflows run as the same role

@@ -1,4 +1,4 @@
--- One run, whatever its state; no row if there is none.
+-- saga.load_run_v2 as daemons below schema version 2 call it.
 create or replace function saga.load_run_v1(p_run_id text)
 returns setof saga.run_image_v1
 language sql stable security definer

@@ -1,5 +1,4 @@
--- Open runs of the shards whose bit is set, in pages: those after (after_shard, after_id), in that
--- order. Runs parked with crash_loop are left out: loading them may be what crashes.
+-- saga.load_v2 as daemons below schema version 2 call it.
 create or replace function saga.load_v1(p_shards bigint, p_after_shard smallint, p_after_id text,
                                         p_limit integer)
 returns setof saga.run_image_v1

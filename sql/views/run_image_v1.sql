@@ -1,5 +1,4 @@
--- What a daemon needs to build a run in memory: its row, its effects (newest generation of each,
--- in claim order) and its newest event. Not for readers: saga.runs and saga.steps are.
+-- saga.run_image_v2 as daemons below schema version 2 read it.
 create or replace view saga.run_image_v1 as
 select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.created_at,
        r.deadline_at, k.input_hash, r.input, r.state::text as state,

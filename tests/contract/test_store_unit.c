@@ -1,5 +1,5 @@
 /*
- * Units on the write lane: what apply_v1 answers, what it writes, and that it loads as it was.
+ * Units on the write lane: what apply_v2 answers, what it writes, and that it loads as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -646,7 +646,7 @@ static void columns_are_those_of_the_types(void **state)
     IMAGE_COLUMNS(X)
 #undef X
     assert_string_equal(sql("select string_agg(attname, ' ' order by attnum) from pg_attribute "
-                            "where attrelid = 'saga.run_image_v1'::regclass and attnum > 0"),
+                            "where attrelid = 'saga.run_image_v2'::regclass and attnum > 0"),
                         image.data);
     buf_free(&image);
 }

@@ -2,7 +2,7 @@
 
 Listens on a Unix socket (FOLDER/.s.PGSQL.5432, so that libpq's host=FOLDER finds it) and passes
 bytes on to another one. It reads the protocol just far enough to know which Sync of the client ends
-a write of the engine (a call of saga.apply_v1 or apply_or_raise_v1), and which answer belongs to it.
+a write of the engine (a call of saga.apply_v2 or apply_or_raise_v2), and which answer belongs to it.
 Each such write asks `decide(number)`, numbered from 1 over all connections; its answer is one of
 
     "pass"         nothing special
@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 
-WRITES = (b"saga.apply_v1(", b"saga.apply_or_raise_v1(")
+WRITES = (b"saga.apply_v2(", b"saga.apply_or_raise_v2(")
 
 
 class Cut(Exception):

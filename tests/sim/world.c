@@ -358,7 +358,7 @@ static void unit_write(struct world *world, int lane, uint64_t seq, const struct
             world->shard_lane[shard] = unit->release_to.ptr[0] - '0';
 }
 
-/* apply_v1 as a model. */
+/* apply_v2 as a model. */
 static struct unit_answer unit_apply(struct world *world, int lane, const struct sim_unit *unit,
                                      uint64_t epoch, uint64_t seq)
 {

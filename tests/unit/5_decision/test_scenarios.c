@@ -10,12 +10,12 @@
  *     start_in DURATION {"n": 1}     the same, to start later
  *     signal NAME [DATA]
  *     reply STEP child_done|child_undone|child_abandoned|child_refused|child_started [BODY]
- *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP = compensation
- *     reply STEP WORD                no_answer, not_connected, local_shortage, cannot_send,
- * not_sent, sql SQLSTATE, sql_open, exec CODE, timeout wait DURATION                  time passes
- *     due                            time passes up to run_due, then DUE
- *     recover                        as after a load: claimed attempts were taken over
- *     reload                         forget the image, rebuild it from the rows
+ *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP =
+ * compensation, STEP.ITEM = the item of a loop reply STEP WORD                no_answer,
+ * not_connected, local_shortage, cannot_send, not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
+ * wait DURATION                  time passes due                            time passes up to
+ * run_due, then DUE recover                        as after a load: claimed attempts were taken
+ * over reload                         forget the image, rebuild it from the rows
  *     cancel|pause|resume|retry|compensate|abandon
  *     settle STEP applied|not_applied    skip STEP
  */
@@ -31,7 +31,7 @@
 #include <cmocka.h>
 
 #define FOLDER "tests/golden/decide"
-#define ROWS_MAX 64
+#define ROWS_MAX 256
 
 struct scene {
     struct plan *plan;
@@ -80,15 +80,23 @@ static void time_print(struct scene *scene, const char *what, struct wall at)
     arena_free(&scratch);
 }
 
+/* "undo:send.3" */
+static void ref_print(struct scene *scene, const struct effect_ref *ref)
+{
+    buf_printf(&scene->out, "%s%s", ref->direction == DIRECTION_COMPENSATE ? "undo:" : "",
+               scene->plan->steps[ref->step].id);
+    if (ref->item.len)
+        buf_printf(&scene->out, "." STR_FMT, STR_ARG(ref->item));
+}
+
 static void effect_print(struct scene *scene, const struct run_record *record)
 {
     const struct effect_state *side = &record->effect.state;
     const char *verb = record->kind == RECORD_CLAIM    ? "insert"
                        : record->kind == RECORD_EFFECT ? "update"
                                                        : "begin ";
-    buf_printf(&scene->out, "    %s %s%s", verb,
-               record->effect.ref.direction == DIRECTION_COMPENSATE ? "undo:" : "",
-               scene->plan->steps[record->effect.ref.step].id);
+    buf_printf(&scene->out, "    %s ", verb);
+    ref_print(scene, &record->effect.ref);
     if (side->generation > 1)
         buf_printf(&scene->out, "@%u", side->generation);
     buf_printf(&scene->out, " %s", step_state_name(side->state));
@@ -105,6 +113,8 @@ static void effect_print(struct scene *scene, const struct run_record *record)
     if (side->output_invalid)
         buf_add_z(&scene->out, ", output invalid");
     time_print(scene, "next", side->next_at);
+    if (side->items.ptr && record->kind == RECORD_CLAIM)
+        buf_printf(&scene->out, ", items " STR_FMT, STR_ARG(side->items));
     if (side->output.ptr)
         buf_printf(&scene->out, ", output " STR_FMT, STR_ARG(side->output));
     if (side->error.ptr && side->state != STEP_CLAIMED)
@@ -120,10 +130,9 @@ static void record_print(struct scene *scene, const struct run_record *record)
     case RECORD_EFFECT:
     case RECORD_BEGUN: effect_print(scene, record); break;
     case RECORD_ATTEMPT:
-        buf_printf(&scene->out, "    attempt %u of %s%s was %s\n", record->attempt.number,
-                   record->attempt.ref.direction == DIRECTION_COMPENSATE ? "undo:" : "",
-                   scene->plan->steps[record->attempt.ref.step].id,
-                   outcome_name(record->attempt.outcome));
+        buf_printf(&scene->out, "    attempt %u of ", record->attempt.number);
+        ref_print(scene, &record->attempt.ref);
+        buf_printf(&scene->out, " was %s\n", outcome_name(record->attempt.outcome));
         break;
     case RECORD_RUN:
         buf_printf(&scene->out, "    run %s", run_state_name(record->run.state));
@@ -186,7 +195,8 @@ static void command_print(struct scene *scene, const struct run_command *command
 
 static bool same_effect(const struct effect_ref *a, const struct effect_ref *b)
 {
-    return a->step == b->step && a->direction == b->direction && a->generation == b->generation;
+    return a->step == b->step && a->direction == b->direction && a->generation == b->generation &&
+           str_eq(a->item, b->item);
 }
 
 static void row_keep(struct scene *scene, const struct run_record *from)
@@ -214,6 +224,8 @@ static void row_keep(struct scene *scene, const struct run_record *from)
         at++;
     assert_true((record.kind == RECORD_CLAIM) == (at == scene->effects_count));
     assert_true(at < ROWS_MAX);
+    if (at < scene->effects_count) /* a store fixes the items when it inserts the row */
+        record.effect.state.items = scene->effects[at].state.items;
     scene->effects[at] = record.effect;
     scene->effects_count = MAX(scene->effects_count, at + 1);
 }
@@ -300,8 +312,9 @@ static void play_start(struct scene *scene, struct str input, int64_t delay_us)
     decide(scene, &event);
 }
 
-/* "undo:charge" -> the step and its direction. */
-static uint16_t step_read(struct scene *scene, struct str name, enum direction *direction)
+/* "undo:charge", "send.3" -> the instance and its direction. */
+static struct instance *instance_read(struct scene *scene, struct str name,
+                                      enum direction *direction)
 {
     *direction = DIRECTION_EXECUTE;
     if (str_starts(name, STR("undo:"))) {
@@ -309,9 +322,14 @@ static uint16_t step_read(struct scene *scene, struct str name, enum direction *
         name.ptr += 5;
         name.len -= 5;
     }
-    uint16_t step = plan_step_find(scene->plan, name);
+    const char *dot = memchr(name.ptr, '.', name.len);
+    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
+    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
+    uint16_t step = plan_step_find(scene->plan, id);
     assert_true(step != PLAN_STEP_NONE);
-    return step;
+    struct instance *instance = run_instance(scene->run, step, item);
+    assert_non_null(instance);
+    return instance;
 }
 
 static void reply_read(struct str what, struct str rest, struct reply *reply)
@@ -368,12 +386,12 @@ static void play_reply(struct scene *scene, struct str rest)
     struct reply reply = {.sent_at = scene->now, .ended_at = scene->now};
     struct run_event event = {.kind = EVENT_REPLY};
     enum direction direction;
-    uint16_t step = step_read(scene, word_next(&rest), &direction);
+    struct instance *instance = instance_read(scene, word_next(&rest), &direction);
     struct str what = word_next(&rest);
-    struct instance *instance = run_instance(scene->run, step, STR(""));
     const struct effect_state *side = instance_side(instance, direction);
     reply_read(what, rest, &reply);
-    event.reply.ref = (struct effect_ref){step, STR(""), direction, side->generation};
+    event.reply.ref =
+        (struct effect_ref){instance->step, instance->item, direction, side->generation};
     event.reply.attempt = side->attempts;
     event.reply.reply = &reply;
     decide(scene, &event);

@@ -1,0 +1,26 @@
+-- What a daemon needs to build a run in memory: its row, its effects (newest generation of each,
+-- steps before instances of loops, then in claim order) and its newest event. Not for readers:
+-- saga.runs and saga.steps are.
+create or replace view saga.run_image_v2 as
+select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.created_at,
+       r.deadline_at, k.input_hash, r.input, r.state::text as state,
+       r.direction::text as direction, r.turn, r.cause::text as cause,
+       r.park_reason::text as park_reason, r.paused, r.ended_at, r.error, r.output, r.residue,
+       (select pg_catalog.array_agg(
+                   (e.shard, e.run_id, e.step_id, e.item, e.direction, e.generation, r.turn,
+                    e.state, e.claim_no, e.attempts, e.attempts_free, e.attempts_base, e.pickups,
+                    e.maybe_applied, e.by_hand, e.output_invalid, e.outcome, e.request_hash,
+                    e.claimed_at, e.budget_at, e.key_valid_until, e.next_at, e.ended_at,
+                    e.output, e.error, e.items)::saga.effect_v2
+                   order by e.item <> '', e.claim_no)
+          from saga.effect e
+         where e.shard = r.shard and e.run_id = r.run_id
+           and not exists (select from saga.effect n
+                            where n.shard = e.shard and n.run_id = e.run_id
+                              and n.step_id = e.step_id and n.item = e.item
+                              and n.direction = e.direction and n.generation > e.generation)
+       ) as effects,
+       (select v.seq from saga.event v
+         where v.shard = r.shard and v.run_id = r.run_id order by v.seq desc limit 1) as events
+  from saga.run r
+  join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id;
