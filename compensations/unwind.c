@@ -21,7 +21,7 @@ bool unwind_is_over(const struct run *run, const struct instance *instance)
 static void wait_withdraw(struct draft *draft, const struct instance *instance)
 {
     struct effect_state side = instance->execute;
-    side.state = STEP_WITHDRAWN;
+    side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_WITHDRAWN;
     side.next_at = WALL_NONE;
     side.ended_at = draft->event->now;
     draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
@@ -50,12 +50,12 @@ void unwind_begin(struct draft *draft)
     for (struct instance *instance = run_instance_next(run, NULL); instance;
          instance = run_instance_next(run, instance)) {
         const struct plan_step *step = plan_step_of(run, instance);
+        bool ask = instance->execute.maybe_applied && !step->compensate.tolerant;
         if (instance->group && instance->execute.state == STEP_WAITING)
             loop_end(draft, instance);
-        else if (instance->execute.state == STEP_WAITING)
+        else if (instance->execute.state == STEP_WAITING && !ask)
             wait_withdraw(draft, instance);
-        else if (instance->execute.state == STEP_RETRYING &&
-                 (!instance->execute.maybe_applied || step->compensate.tolerant))
+        else if (instance->execute.state == STEP_RETRYING && !ask)
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
         else
             attempt_recall(draft, instance); /* a child that runs is told */

@@ -834,11 +834,13 @@ static bool call_form_check(struct checker *k, const struct expr *expr,
                   function->form == EXPR_FORM_LOOP ? "name, expression"
                   : function->args == 2            ? "y"
                                                    : "");
-    } else if (expr->args_count != function->args + (function->form == EXPR_FORM_LOOP)) {
+    } else if (expr->args_count != function->args + (function->form == EXPR_FORM_LOOP) &&
+               !(expr->args_count == 2 && function == &functions[FN_TIMESTAMP])) {
         unsigned given = expr->args_count - wants_receiver;
         unsigned wanted = function->args + (function->form == EXPR_FORM_LOOP) - wants_receiver;
-        diag = bad(k, "E208", expr->at, end, "`%s` takes %u value%s, not %u", function->name,
-                   wanted, wanted == 1 ? "" : "s", given);
+        diag = bad(k, "E208", expr->at, end, "`%s` takes %u%s value%s, not %u", function->name,
+                   wanted, function == &functions[FN_TIMESTAMP] ? " or 2" : "",
+                   wanted == 1 && function != &functions[FN_TIMESTAMP] ? "" : "s", given);
     }
     return !diag;
 }
@@ -911,8 +913,35 @@ static void literal_check(struct checker *k, const struct expr *expr, enum expr_
         return;
     if (fn == FN_DURATION && !duration_parse(expr->literal->text, &us))
         bad(k, "E206", expr->start, expr->end, "this is no duration such as '30s' or '1h30m'");
-    if (fn == FN_TIMESTAMP && !wall_parse(expr->literal->text, &time))
+    if (fn != FN_TIMESTAMP || wall_parse(expr->literal->text, &time))
+        return;
+    struct diag *diag =
         bad(k, "E206", expr->start, expr->end, "this is no time such as '2026-10-25T02:30:00Z'");
+    if (local_parse(expr->literal->text, &us))
+        diag_help(k->cx->diags, diag, "name the zone: timestamp('" STR_FMT "', 'Europe/Berlin')",
+                  STR_ARG(expr->literal->text));
+}
+
+/* timestamp(x, 'Europe/Berlin'): the zone becomes part of the call. */
+static struct type check_local_time(struct checker *k, struct expr *expr)
+{
+    const struct expr *text = expr->args[0], *zone = expr->args[1];
+    need(k, text, check(k, expr->args[0]), KIND_TEXT);
+    if (zone->op != EXPR_LITERAL || zone->literal->kind != JSON_STRING) {
+        struct diag *diag =
+            bad(k, "E208", zone->start, zone->end, "the zone is a text that stands here");
+        diag_help(k->cx->diags, diag,
+                  "write timestamp(x, 'Europe/Berlin'); a zone that varies is an offset in x");
+        return type_of(KIND_TIME);
+    }
+    const struct zone *known =
+        zone_load(k->cx, zone->literal->text, part_place(k, zone->start, zone->end));
+    if (known && text->op == EXPR_LITERAL && text->literal->kind == JSON_STRING)
+        zone_literal_check(k->cx, known, text->literal->text,
+                           part_place(k, text->start, text->end));
+    expr->zone = known;
+    expr->args_count = 1;
+    return type_of(KIND_TIME);
 }
 
 static struct type check_plain_call(struct checker *k, struct expr *expr)
@@ -1014,6 +1043,8 @@ static struct type check_call(struct checker *k, struct expr *expr)
         return check_loop(k, expr);
     if (fn == FN_HAS || fn == FN_DEFAULT)
         return check_guarded(k, expr);
+    if (fn == FN_TIMESTAMP && expr->args_count == 2)
+        return check_local_time(k, expr);
     return check_plain_call(k, expr);
 }
 

@@ -534,6 +534,8 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
         step_compile(cx, i);
     if ((node = node_get(root, "output")))
         cx->plan->output = template_compile(cx, node, &output_rules);
+    if ((node = node_get(root, "schedule")))
+        schedule_compile(cx, node);
     lint_check(cx);
 }
 

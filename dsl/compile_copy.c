@@ -36,7 +36,10 @@ static struct expr *expr_copy(struct arena *arena, const struct expr *expr)
     copy = arena_new(arena, struct expr);
     *copy = *expr;
     copy->name = arena_str(arena, expr->name);
-    copy->literal = expr->literal ? json_copy(arena, expr->literal) : NULL;
+    if (expr->op == EXPR_LITERAL)
+        copy->literal = json_copy(arena, expr->literal);
+    else if (expr->zone)
+        copy->zone = zone_copy(arena, expr->zone);
     copy->args = arena_array(arena, struct expr *, expr->args_count);
     for (uint16_t i = 0; i < expr->args_count; i++)
         copy->args[i] = expr_copy(arena, expr->args[i]);

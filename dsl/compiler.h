@@ -15,6 +15,7 @@
 #include "dsl/expr_tree.h"
 #include "dsl/jsonschema_tree.h"
 #include "dsl/schema.h"
+#include "engine/base/zone.h"
 
 /* What an expression may look at, by the place where it stands. */
 enum expr_root {
@@ -90,6 +91,8 @@ struct compiler {
     int64_t timeout_us;              /* `defaults` */
     struct plan_retry retry, compensate_retry;
     enum on_failure on_failure;
+    const struct zone *zones[16]; /* read so far */
+    size_t zones_count;
 };
 
 /* --- diagnostics --- */
@@ -195,6 +198,14 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
 /* `action` or `compensate` (with `compensation`) of step `index`: everything but retry. */
 void action_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                     struct plan_action *out);
+/* --- compile_time.c --- */
+/* NULL: diagnosed at `place`. */
+const struct zone *zone_load(struct compiler *cx, struct str name, struct place place);
+/* A local time that stands in the file: its form, and what the zone's clocks make of it. */
+void zone_literal_check(struct compiler *cx, const struct zone *zone, struct str text,
+                        struct place place);
+/* Sets the plan's schedule; its input schema is known. */
+void schedule_compile(struct compiler *cx, const struct node *node);
 /* What the parts of an action may look at; `where` is for messages. */
 struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool compensation,
                                const char *where);

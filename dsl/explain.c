@@ -282,6 +282,23 @@ static const struct {
          "    sql: \"select * from ${{ input.table }}\"\n",
          "    sql: \"select * from orders where id = $1\"\n"
          "    params: [\"${{ input.id }}\"]\n"),
+    PAGE("E128", "a cron expression that cannot be read",
+         "Five fields: minute, hour, day of the month, month, day of the week. Each is\n"
+         "`*`, a number, a range `a-b`, a step `*/n` or `a-b/n`, or a list of these with\n"
+         "commas; months and weekdays have names, too (jan-dec, sun-sat). Seconds, years\n"
+         "and letters such as `L` are not part of it, and a date that never comes is a\n"
+         "mistake.\n",
+         "    schedule: {cron: \"0 30 2 * * ?\"}\n"
+         "    schedule: {cron: \"0 0 31 2 *\"}\n",
+         "    schedule: {cron: \"30 2 * * *\", zone: Europe/Berlin}\n"
+         "    schedule: {cron: \"0 0 28 2 *\"}\n"),
+    PAGE("E129", "an input that cannot fit",
+         "A field that the workflow's `input` requires is missing, or a fixed value does\n"
+         "not fit its schema: every run that is started like this would be refused.\n",
+         "    input: {type: object, required: [day]}\n"
+         "    schedule: {cron: \"0 2 * * *\"}\n",
+         "    input: {type: object, required: [day]}\n"
+         "    schedule: {cron: \"0 2 * * *\", input: {day: \"${{ tick }}\"}}\n"),
     PAGE("E201", "an expression that cannot be read",
          "Expressions are a small language: names, fields, literals, == != < <= > >= && ||\n"
          "! + - * ?: in, and a few functions. There is no division, because its results\n"
@@ -369,6 +386,20 @@ static const struct {
          "This is plain text here and would be sent as it is.\n",
          "    to: \"${input.email}\"\n",
          "    to: \"${{ input.email }}\"\n"),
+    PAGE("E217", "an unknown time zone",
+         "Zones are those of the system's zone database (package tzdata), by their full\n"
+         "name. Abbreviations such as CEST name no zone: they hold for half a year, and\n"
+         "more than one place has them.\n",
+         "    until: \"timestamp('2026-10-25T09:00', 'CEST')\"\n"
+         "    schedule: {cron: \"0 9 * * *\", zone: Berlin}\n",
+         "    until: \"timestamp('2026-10-25T09:00', 'Europe/Berlin')\"\n"
+         "    schedule: {cron: \"0 9 * * *\", zone: Europe/Berlin}\n"),
+    PAGE("W208", "a local time that the clocks skip or show twice",
+         "Where clocks are set forward, a local time in the gap counts as if they had not\n"
+         "been: 02:30 becomes 03:30. Where they are set back, an hour comes twice, and the\n"
+         "first is taken. An offset says which moment is meant.\n",
+         "    until: \"timestamp('2026-10-25T02:30:00', 'Europe/Berlin')\"\n",
+         "    until: \"timestamp('2026-10-25T02:30:00+01:00')\"\n"),
     PAGE("W202", "what looks like a template of another tool",
          "It is sent as it is. That is right if the service fills it in, and wrong if you\n"
          "meant it as a template.\n",

@@ -5,6 +5,7 @@
 
 #include "engine/base/decimal.h"
 #include "engine/base/sha256.h"
+#include "engine/base/zone.h"
 
 typedef int (*call_fn)(struct evaluation *e, const struct expr *expr, struct value *out);
 
@@ -208,6 +209,22 @@ static int call_sha256(struct evaluation *e, const struct expr *expr, struct val
     return 0;
 }
 
+/* In a gap of the zone's clocks moved on by its length; of a time shown twice the first. */
+static int local_timestamp(struct evaluation *e, const struct expr *expr, struct value value,
+                           struct value *out)
+{
+    struct wall time;
+    int64_t local_us;
+    if (value.kind != VALUE_JSON || value.json->kind != JSON_STRING ||
+        !local_parse(value.json->text, &local_us))
+        return err_set(e->err, ERR_INVALID,
+                       "\"" STR_FMT "\" is not a local time such as 2026-10-25T02:30:00",
+                       STR_ARG(expr_path(expr->args[0], e->arena)));
+    zone_instant(expr->zone, local_us, &time, NULL);
+    *out = (struct value){.kind = VALUE_TIME, .us = time.us};
+    return 0;
+}
+
 static int call_timestamp(struct evaluation *e, const struct expr *expr, struct value *out)
 {
     struct value value;
@@ -219,6 +236,8 @@ static int call_timestamp(struct evaluation *e, const struct expr *expr, struct 
         *out = value;
         return 0;
     }
+    if (expr->zone)
+        return local_timestamp(e, expr, value, out);
     if (value.kind != VALUE_JSON || value.json->kind != JSON_STRING ||
         !wall_parse(value.json->text, &time))
         return err_set(e->err, ERR_INVALID,

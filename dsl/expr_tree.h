@@ -82,7 +82,8 @@ enum expr_form {
     X(FN_DEFAULT, "default", CALL, 2, "the first, or the second where it is missing or null")  \
     X(FN_JSON, "json", CALL, 1, "the value as compact JSON text")                              \
     X(FN_SHA256, "sha256", CALL, 1, "64 hex digits of the text's SHA-256")                     \
-    X(FN_TIMESTAMP, "timestamp", CALL, 1, "the time of an RFC 3339 text")                      \
+    X(FN_TIMESTAMP, "timestamp", CALL, 1,                                                      \
+      "the time of an RFC 3339 text; with a zone as second value, of a local time there")      \
     X(FN_DURATION, "duration", CALL, 1, "the duration of a text such as `1h30m`")              \
     X(FN_NOW, "now", CALL, 0, "when this step was first claimed; the same in every attempt")
 
@@ -102,7 +103,10 @@ struct expr {
     uint16_t slot; /* EXPR_VAR; EXPR_CALL of a loop: where the item goes */
     uint16_t args_count;
     struct str name; /* EXPR_NAME, EXPR_SELECT, EXPR_ENV, EXPR_SECRET; the step's id */
-    const struct json *literal;
+    union {
+        const struct json *literal; /* EXPR_LITERAL */
+        const struct zone *zone;    /* EXPR_CALL of timestamp: of a local time; NULL: none */
+    };
     struct expr **args;
     /* In the expression's text, for the checker's diagnostics; `at` is the field or operator. */
     uint32_t start, end, at;

@@ -3,6 +3,8 @@
  */
 #include "dsl/lint.h"
 
+#include "engine/base/cron.h"
+
 #define SENDS_SHOWN 12
 #define NAMES_SHOWN 12
 
@@ -246,6 +248,26 @@ void dsl_print_schedule(const struct plan *plan, struct buf *out)
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         buf_printf(out, "  %-*s  ", (int)width, plan->steps[i].id);
         undo_print(&undo, i, out);
+    }
+    arena_free(&scratch);
+}
+
+#define TICKS_SHOWN 3
+
+void dsl_print_ticks(const struct plan *plan, struct wall now, struct buf *out)
+{
+    const struct plan_schedule *schedule = plan->schedule;
+    struct arena scratch = {0};
+    struct wall tick = now;
+    if (!schedule)
+        return;
+    buf_printf(out, "\nSchedule (`%s` in %s; the next runs)\n", schedule->cron_text,
+               schedule->zone_name);
+    for (int i = 0; i < TICKS_SHOWN; i++) {
+        tick = cron_next(schedule->cron, schedule->zone, tick);
+        if (!wall_is_set(tick))
+            break;
+        buf_printf(out, "  " STR_FMT "\n", STR_ARG(zone_format(schedule->zone, tick, &scratch)));
     }
     arena_free(&scratch);
 }

@@ -30,6 +30,8 @@ const struct lang_key lang_keys[] = {
      "The steps, in order unless `needs` says otherwise."},
     {LANG_WORKFLOW, "output", LANG_TEMPLATE, 0, 0, NULL, NULL, "null",
      "Template of the run's result."},
+    {LANG_WORKFLOW, "schedule", LANG_GROUP, LANG_SCHEDULE, 0, NULL, NULL, NULL,
+     "Starts runs by the clock; the id of each is `WORKFLOW-20261025T023000Z`."},
     {LANG_WORKFLOW, "tests", LANG_ANY, 0, 0, NULL, NULL, NULL,
      "For `sagactl test`. Not part of the content's hash."},
     {LANG_WORKFLOW, "compensation_budget", LANG_DURATION, 0, P, NULL, NULL, NULL,
@@ -40,7 +42,6 @@ const struct lang_key lang_keys[] = {
      "How long a finished run's payloads and history are kept."},
     {LANG_WORKFLOW, "lock", LANG_TEXT_TEMPLATE, 0, P, NULL, NULL, NULL,
      "Runs that hold the same value wait for each other."},
-    {LANG_WORKFLOW, "schedule", LANG_ANY, 0, P, NULL, NULL, NULL, "Starts runs by the clock."},
     {LANG_WORKFLOW, "mcp", LANG_BOOLEAN, 0, P, NULL, NULL, NULL, "Offers the workflow to agents."},
 
     {LANG_SERVICE, "url", LANG_TEXT, 0, 0, NULL, NULL, "the daemon's configuration",
@@ -197,6 +198,17 @@ const struct lang_key lang_keys[] = {
     {LANG_RETRY, "jitter", LANG_PERCENT, 0, 0, NULL, NULL, "20%", "How much each delay is spread."},
     {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
      "Wall-clock time over all sends; a crash does not reset it."},
+
+    {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
+     "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
+    {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
+     "The time zone of `cron`, such as `Europe/Berlin`."},
+    {LANG_SCHEDULE, "overlap", LANG_CHOICE, 0, 0, NULL, "skip|queue", "skip",
+     "What a tick does while the run of the one before is open: nothing, or wait for its end."},
+    {LANG_SCHEDULE, "catch_up", LANG_CHOICE, 0, 0, NULL, "none|last|all", "none",
+     "Which ticks of a time without a daemon are made up for."},
+    {LANG_SCHEDULE, "input", LANG_TEMPLATE, 0, 0, NULL, NULL, "{}",
+     "The runs' input; `tick` is the planned time."},
 };
 const size_t lang_keys_count = ARRAY_LEN(lang_keys);
 
@@ -339,6 +351,13 @@ static const struct mistake {
     {LANG_RETRY, "maxDelay|maximumInterval|max_interval|cap", "the longest pause is `max_delay`"},
     {LANG_RETRY, "timeout|deadline|max_elapsed|total_timeout|maxDuration",
      "the time for all sends is `budget`"},
+    {LANG_SCHEDULE, "timezone|time_zone|timeZone|tz|location", "the time zone is `zone`"},
+    {LANG_SCHEDULE, "every|interval|rate|at",
+     "times are written as five fields: `cron: \"*/5 * * * *\"` is every five minutes"},
+    {LANG_SCHEDULE, "concurrency|concurrencyPolicy|overlap_policy|max_active_runs",
+     "what a tick does while a run is open is `overlap`"},
+    {LANG_SCHEDULE, "catchup|backfill|catchUp|misfire", "it is written `catch_up: none|last|all`"},
+    {LANG_SCHEDULE, "inputs|with|params|args", "the runs' input is `input`"},
     {LANG_SERVICE, "base_url|baseUrl|endpoint|host|address|uri", "the address is `url`"},
     {LANG_SERVICE, "token|bearer|api_key|password|authorization",
      "it is written `auth: {bearer: \"${{ secrets.NAME }}\"}`"},

@@ -27,7 +27,8 @@
     X(LANG_OUTCOME, "outcome", "an entry of `outcomes`",                                    \
       "The first one that holds decides, before the default table; a service's come after " \
       "the action's.")                                                                      \
-    X(LANG_RETRY, "retry", "`retry`", "Of `retry` and `compensate_retry`.")
+    X(LANG_RETRY, "retry", "`retry`", "Of `retry` and `compensate_retry`.")                 \
+    X(LANG_SCHEDULE, "schedule", "`schedule`", "When runs start by the clock.")
 
 enum lang_group {
     LANG_NO_GROUP,

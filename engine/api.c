@@ -22,8 +22,9 @@ struct api *api_new(const struct api_options *options)
 
 bool api_end(struct api *api)
 {
-    bool some = api->waiters != NULL;
+    bool some = api->waiters || api->takes;
     waiters_end(api);
+    takes_end(api, false);
     return some;
 }
 
@@ -32,6 +33,7 @@ void api_free(struct api *api)
     if (!api)
         return;
     waiters_end(api);
+    takes_end(api, true);
     free(api);
 }
 
@@ -520,8 +522,7 @@ static int prefer_wait(const struct control_request *request)
     return MAX(0, MIN(seconds, API_WAIT_MAX_S));
 }
 
-/* False after answering: 400 for what is no JSON, 422 for JSON that cannot be stored. */
-static bool body_read(struct control_request *request, const struct json **out)
+bool body_read(struct control_request *request, const struct json **out)
 {
     struct str body = control_body(request);
     struct arena *arena = control_arena(request);
@@ -544,8 +545,8 @@ static bool body_read(struct control_request *request, const struct json **out)
     return false;
 }
 
-static bool members_known(struct control_request *request, const struct json *body,
-                          const char *const *known, size_t count)
+bool members_known(struct control_request *request, const struct json *body,
+                   const char *const *known, size_t count)
 {
     for (uint32_t i = 0; i < body->count; i++) {
         bool found = false;
@@ -911,7 +912,18 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
                                .actor = row->actor,
                                .inbox_id = row->id};
     bool done = true;
-    if (verb.kind < EVENT_CANCEL || json_parse(row->body, &arena, &body, &err) != 0) {
+    bool report = verb.kind >= EVENT_COMPLETE && verb.kind <= EVENT_HEARTBEAT;
+    if (report) {
+        int code = json_parse(row->body, &arena, &body, &err);
+        if (!code)
+            code = task_report_read(body, &arena, &verb, &err);
+        if (!code && !str_eq(verb.run_id, row->run_id))
+            code = err_set(&err, ERR_INVALID, "the task belongs to another run");
+        if (code)
+            inbox_refuse(api, row, err.text);
+        else
+            done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
+    } else if (verb.kind < EVENT_CANCEL || json_parse(row->body, &arena, &body, &err) != 0) {
         inbox_refuse(api, row, "this version does not know such a request");
     } else {
         const struct json *applied = json_get_z(body, "applied");
@@ -1014,6 +1026,8 @@ void api_handle(void *arg, struct control_request *request)
         control_problem(request, 405, "method_not_allowed", NULL, "not with this method");
     } else if (str_eq(version, STR("v1")) && str_eq(kind, STR("runs")) && id.len) {
         run_route(api, request, id, rest);
+    } else if (str_eq(version, STR("v1")) && id.len && task_route(api, request, kind, id, rest)) {
+        return;
     } else if (str_eq(version, STR("v1")) && id.len && !rest.len &&
                control_method(request) == CONTROL_GET &&
                (str_eq(kind, STR("requests")) || str_eq(kind, STR("workflows")))) {

@@ -23,6 +23,7 @@ struct api_options { /* everything is borrowed for the api's life */
     struct runner *runner;
     struct store_pg *store;
     struct plans *plans;
+    struct queues *queues;
     const struct dsl_options *dsl;
     const struct json *env; /* what `env.NAME` of a run_id may read */
     const char *daemon;

@@ -8,11 +8,13 @@
 #include "engine/version.h"
 
 struct waiter;
+struct take;
 
 struct api {
     struct api_options o;
     struct mono started;
     struct waiter *waiters;
+    struct take *takes;
 };
 
 /* What became of a row put into another daemon's inbox. */
@@ -25,6 +27,11 @@ struct request_result {
 int status_of(enum err_code code);
 void problem_err(struct control_request *request, const struct err *err);
 void uuid7_make(struct wall now, char out[37]);
+/* False after answering: 400 for what is no JSON object, 422 for JSON that cannot be stored. */
+bool body_read(struct control_request *request, const struct json **out);
+/* False after answering 422: the body has another member. */
+bool members_known(struct control_request *request, const struct json *body,
+                   const char *const *known, size_t count);
 
 /* Answers with the run's JSON once it has ended or is parked (`status_end`), or after `wait_s`
  * seconds (`status_open`); at once with wait_s = 0. */
@@ -46,5 +53,18 @@ void request_put(struct api *api, struct control_request *request, struct str ki
 
 /* Ends all waits, answering 503. */
 void waiters_end(struct api *api);
+
+/* --- api_task.c --- */
+
+/* Workers: POST /v1/queues/NAME/take, /v1/tasks/VERB. False: it is none of these. */
+bool task_route(struct api *api, struct control_request *request, struct str kind, struct str name,
+                struct str rest);
+/* Reads {key, token, ...} of the report `verb->kind`. What it points to lies in `arena` and `body`.
+ * Errors: ERR_INVALID. */
+MUST_USE int task_report_read(const struct json *body, struct arena *arena,
+                              struct runner_verb *verb, struct err *err);
+/* Ends the takes that wait, answering 503; those whose claims are not decided end by themselves, or
+ * with `all` too: no answer will come any more. */
+void takes_end(struct api *api, bool all);
 
 #endif

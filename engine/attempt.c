@@ -3,6 +3,7 @@
 #include "engine/base/rand.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/task.h"
 #include "engine/wait.h"
 
 bool attempt_in_motion(const struct effect_state *side)
@@ -119,8 +120,15 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         draft_effect(draft, instance, direction, &side);
         return;
     }
-    side.attempts = 1;
     side.request_hash = rendered.request.hash;
+    if (action->kind ==
+        ACTION_WORKER) { /* its attempts, and their time, begin with the first take */
+        side.budget_at = WALL_NONE;
+        task_offer(draft, instance, direction, &side);
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
+    side.attempts = 1;
     if (commits_with_record(action)) {
         struct run_record record = {
             .kind = RECORD_BEGUN,
@@ -134,9 +142,8 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
     invoke_command(draft, instance, direction, &side, &rendered);
 }
 
-/* The request of the current generation again, or false after the side ended as a conflict. */
-static bool render_again(struct draft *draft, struct instance *instance, enum direction direction,
-                         struct effect_state *side, struct rendered *out)
+bool attempt_render_again(struct draft *draft, struct instance *instance, enum direction direction,
+                          struct effect_state *side, struct rendered *out)
 {
     struct render render = render_of(draft, instance, direction, side);
     struct err err;
@@ -167,7 +174,12 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
         attempt_give_up(draft, instance, direction);
         return;
     }
-    if (!render_again(draft, instance, direction, &side, &rendered))
+    if (action->kind == ACTION_WORKER) {
+        task_offer(draft, instance, direction, &side);
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
+    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
         return;
     side.state = STEP_CLAIMED;
     side.attempts++;
@@ -183,7 +195,7 @@ static void child_recover(struct draft *draft, struct instance *instance, enum d
     struct effect_state side = *instance_side(instance, direction);
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     struct rendered rendered;
-    if (!render_again(draft, instance, direction, &side, &rendered))
+    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
         return;
     side.pickups = 0; /* it waited for its child, which can be no owner's death */
     draft_effect(draft, instance, direction, &side);
@@ -250,7 +262,7 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
         draft_effect(draft, instance, direction, &side);
         return;
     }
-    if (!render_again(draft, instance, direction, &side, &rendered))
+    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
         return;
     draft_effect(draft, instance, direction, &side);
     invoke_command(draft, instance, direction, &side, &rendered);
@@ -296,9 +308,8 @@ static void attempt_schedule(struct draft *draft, const struct instance *instanc
 /* An attempt that did not go right the first time is history of its own; so is every later one. */
 static void attempt_history(struct draft *draft, const struct instance *instance,
                             enum direction direction, const struct effect_state *side,
-                            const struct verdict *verdict)
+                            const struct reply *reply, const struct verdict *verdict)
 {
-    const struct reply *reply = draft->event->reply.reply;
     if (side->attempts == 1 && verdict->outcome == OUTCOME_APPLIED && !side->pickups)
         return;
     struct run_record record = {
@@ -315,16 +326,17 @@ static void attempt_history(struct draft *draft, const struct instance *instance
     draft_record(draft, &record);
 }
 
-void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction)
+void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
+                   const struct reply *reply)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
-    const struct reply *reply = draft->event->reply.reply;
     struct effect_state side = *instance_side(instance, direction);
     struct render render = render_of(draft, instance, direction, &side);
     struct expr_scope scope;
     struct verdict verdict;
     struct err err;
-    ASSERT(side.state == STEP_CLAIMED);
+    ASSERT(side.state == STEP_CLAIMED || reply->kind == REPLY_WORKER);
+    side.next_at = WALL_NONE;
     int code = render_scope(&render, draft->scratch, &scope, &err);
     ASSERT(code == 0); /* the stored input was read when the effect was claimed */
     outcome_judge(action, reply, &scope, draft->scratch, &verdict);
@@ -367,7 +379,24 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
     case OUTCOME_NONE: ASSERT(!"an outcome");
     }
     draft_effect(draft, instance, direction, &side);
-    attempt_history(draft, instance, direction, &before, &verdict);
+    if (before.state == STEP_CLAIMED)
+        attempt_history(draft, instance, direction, &before, reply, &verdict);
+    else /* the attempt's own row says what was known when it was given up */
+        draft_event(draft, "late answer",
+                    key_instance(instance_step(draft, instance), instance->item, draft->scratch),
+                    str_z(outcome_name(verdict.outcome)));
+}
+
+void attempt_not_taken(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    ASSERT(side.state == STEP_WAITING);
+    side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
+    side.outcome = outcome_join(side.maybe_applied, OUTCOME_REFUSED);
+    side.next_at = WALL_NONE;
+    side.ended_at = draft->event->now;
+    side.error = draft_error(draft, "not_taken", "no worker took the task in time");
+    draft_effect(draft, instance, direction, &side);
 }
 
 void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction)

@@ -26,9 +26,18 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
  * Precondition: the side is claimed. */
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction);
 
-/* The event's reply. Schedules a repeat or ends the effect. Precondition: the side is claimed and
- * the reply is of its newest attempt. */
-void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction);
+/* What came of its newest attempt. Schedules a repeat or ends the effect. Precondition: the side is
+ * claimed, or the reply is a worker's late success. */
+void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
+                   const struct reply *reply);
+
+/* The request of the current generation again, or false after the side was ended and written as a
+ * conflict. */
+bool attempt_render_again(struct draft *draft, struct instance *instance, enum direction direction,
+                          struct effect_state *side, struct rendered *out);
+
+/* No worker took the offered task in time: certainly not applied by this offer. */
+void attempt_not_taken(struct draft *draft, struct instance *instance, enum direction direction);
 
 /* Tells the child of a claimed step to turn back; its end is awaited. What is no child's, or
  * detached, is left alone. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 struct file {
     const char *name;
@@ -155,6 +156,12 @@ static void diags_add(struct buf *out, const struct diags *diags, bool color)
 
 /* --- validate -------------------------------------------------------------------------------- */
 
+/* For the next ticks of a schedule only: nothing here is decided by this clock. */
+static struct wall now(void)
+{
+    return (struct wall){(int64_t)time(NULL) * SECOND_US};
+}
+
 static void file_print(struct ctl *ctl, const struct file *file)
 {
     const struct plan *plan = file->plan;
@@ -168,6 +175,7 @@ static void file_print(struct ctl *ctl, const struct file *file)
         buf_printf(&ctl->out, ", " STR_FMT, STR_ARG(found_text(ctl, &file->diags)));
     buf_add_char(&ctl->out, '\n');
     dsl_print_schedule(plan, &ctl->out);
+    dsl_print_ticks(plan, now(), &ctl->out);
 }
 
 static const struct json *file_json(struct ctl *ctl, const struct file *file)

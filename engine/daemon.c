@@ -6,6 +6,7 @@
 #include "engine/invoke_sql.h"
 #include "engine/limits.h"
 #include "engine/log.h"
+#include "engine/queues.h"
 #include "engine/runner.h"
 #include "engine/secrets.h"
 
@@ -27,6 +28,7 @@ struct daemon {
     struct arena arena;
     struct secrets *secrets;
     struct plans *plans;
+    struct queues *queues;
     struct store_pg *store;
     struct invoke *invoke;
     struct invoke_sql *sql;
@@ -395,6 +397,7 @@ static const struct plan *daemon_child_plan(void *arg, struct str workflow,
 static void runner_open(struct daemon *daemon)
 {
     struct runner_config config = {.env = daemon->env,
+                                   .tasks = queues_port(daemon->queues),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
@@ -412,6 +415,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     }
     dsl_options_fill(daemon);
     daemon->plans = plans_new(&daemon->dsl);
+    daemon->queues = queues_new(options->loop);
     invoke_open(daemon);
     store_open(daemon);
     sql_open(daemon);
@@ -420,6 +424,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
                               .runner = daemon->runner,
                               .store = daemon->store,
                               .plans = daemon->plans,
+                              .queues = daemon->queues,
                               .dsl = &daemon->dsl,
                               .env = daemon->env,
                               .daemon = options->name};
@@ -450,6 +455,7 @@ void daemon_close(struct daemon *daemon)
     store_pg_close(daemon->store);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
+    queues_free(daemon->queues);
     secrets_free(daemon->secrets);
     arena_free(&daemon->arena);
     free(daemon);

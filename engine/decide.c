@@ -6,6 +6,7 @@
 #include "engine/forward.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/task.h"
 #include "engine/wait.h"
 
 #include <stdarg.h>
@@ -147,7 +148,7 @@ static void reply_decide(struct draft *draft)
                     str_z(reply_kind_name(draft->event->reply.reply->kind)));
         return;
     }
-    attempt_reply(draft, instance, ref->direction);
+    attempt_reply(draft, instance, ref->direction, draft->event->reply.reply);
     if (is_active(draft->run))
         advance(draft);
 }
@@ -158,9 +159,12 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     const struct effect_state *side = instance_side(instance, direction);
     if (!wall_passed(side->next_at, draft->event->now))
         return;
-    if (side->state == STEP_CLAIMED) /* only a child's claim has a time */
+    bool worker = step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER;
+    if (worker && (side->state == STEP_WAITING || side->state == STEP_CLAIMED)) {
+        task_due(draft, instance, direction);
+    } else if (side->state == STEP_CLAIMED) { /* else only a child's claim has a time */
         attempt_child_late(draft, instance);
-    if (side->state == STEP_RETRYING && !draft->run->now.paused) {
+    } else if (side->state == STEP_RETRYING && !draft->run->now.paused) {
         attempt_repeat(draft, instance, direction);
     } else if (side->state == STEP_WAITING) {
         wait_end(draft, instance, direction);
@@ -232,17 +236,31 @@ static void due_decide(struct draft *draft)
         advance(draft);
 }
 
-static bool side_recover(struct draft *draft, struct instance *instance, enum direction direction)
+static void side_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side(instance, direction);
-    if (side->state != STEP_CLAIMED)
-        return true;
-    if (side->pickups > PICKUPS_MAX) {
-        run_park(draft, PARK_CRASH_LOOP, instance);
-        return false;
+    if (step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER)
+        task_recover(draft, instance, direction); /* its worker may not even have noticed */
+    else if (side->state == STEP_CLAIMED)
+        attempt_recover(draft, instance, direction);
+}
+
+static void sides_recover(struct draft *draft)
+{
+    for (struct instance *instance = run_instance_next(draft->run, NULL); instance;
+         instance = run_instance_next(draft->run, instance)) {
+        side_recover(draft, instance, DIRECTION_EXECUTE);
+        side_recover(draft, instance, DIRECTION_COMPENSATE);
     }
-    attempt_recover(draft, instance, direction);
-    return true;
+}
+
+/* The attempt was in flight each time that the engine went down. */
+static bool crash_loops(const struct draft *draft, const struct instance *instance,
+                        enum direction direction)
+{
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    return side->state == STEP_CLAIMED && side->pickups > PICKUPS_MAX &&
+           step_action(plan_step_of(draft, instance), direction)->kind != ACTION_WORKER;
 }
 
 static void recover_decide(struct draft *draft)
@@ -253,10 +271,21 @@ static void recover_decide(struct draft *draft)
         return;
     for (struct instance *instance = run_instance_next(run, NULL); instance;
          instance = run_instance_next(run, instance))
-        if (!side_recover(draft, instance, DIRECTION_EXECUTE) ||
-            !side_recover(draft, instance, DIRECTION_COMPENSATE))
+        if (crash_loops(draft, instance, DIRECTION_EXECUTE) ||
+            crash_loops(draft, instance, DIRECTION_COMPENSATE)) {
+            run_park(draft, PARK_CRASH_LOOP, instance);
             return;
+        }
+    sides_recover(draft);
     due_decide(draft);
+}
+
+static void task_decide(struct draft *draft)
+{
+    bool ended =
+        draft->event->kind == EVENT_TAKE ? task_take_decide(draft) : task_report_decide(draft);
+    if (ended && is_active(draft->run))
+        advance(draft);
 }
 
 /* --- verbs --------------------------------------------------------------------------------- */
@@ -303,16 +332,9 @@ static void run_unpark(struct draft *draft)
  * makes such a run move again finds out about them first. */
 static void lost_recover(struct draft *draft, enum park_reason reason)
 {
-    struct run *run = draft->run;
     if (reason != PARK_CRASH_LOOP && reason != PARK_QUARANTINE)
         return;
-    for (struct instance *instance = run_instance_next(run, NULL); instance;
-         instance = run_instance_next(run, instance)) {
-        if (instance->execute.state == STEP_CLAIMED)
-            attempt_recover(draft, instance, DIRECTION_EXECUTE);
-        if (instance->compensate.state == STEP_CLAIMED)
-            attempt_recover(draft, instance, DIRECTION_COMPENSATE);
-    }
+    sides_recover(draft);
 }
 
 static void turn_decide(struct draft *draft, enum run_cause cause)
@@ -358,8 +380,14 @@ static void pause_decide(struct draft *draft, bool paused)
     now.paused = paused;
     draft_run(draft, &now);
     verb_event(draft, STR(""));
-    if (!paused)
-        due_decide(draft);
+    if (paused)
+        return;
+    for (struct instance *instance = run_instance_next(draft->run, NULL);
+         instance && is_active(draft->run); instance = run_instance_next(draft->run, instance)) {
+        task_recover(draft, instance, DIRECTION_EXECUTE);
+        task_recover(draft, instance, DIRECTION_COMPENSATE);
+    }
+    due_decide(draft);
 }
 
 /* The side that stops this instance, DIRECTION_NONE if none does. */
@@ -633,6 +661,10 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_REPLY: reply_decide(&draft); break;
     case EVENT_DUE: due_decide(&draft); break;
     case EVENT_RECOVER: recover_decide(&draft); break;
+    case EVENT_TAKE:
+    case EVENT_COMPLETE:
+    case EVENT_FAIL:
+    case EVENT_HEARTBEAT: task_decide(&draft); break;
     case EVENT_CANCEL: turn_decide(&draft, CAUSE_CANCELLED); break;
     case EVENT_COMPENSATE: turn_decide(&draft, CAUSE_OPERATOR); break;
     case EVENT_PAUSE: pause_decide(&draft, true); break;

@@ -17,6 +17,11 @@
     X(EVENT_REPLY, "reply")     /* an attempt ended */                                         \
     X(EVENT_DUE, "due")         /* run_due has passed */                                       \
     X(EVENT_RECOVER, "recover") /* ownership gained: attempts without an answer are unknown */ \
+    /* workers: see task.h */                                                                  \
+    X(EVENT_TAKE, "take")                                                                      \
+    X(EVENT_COMPLETE, "complete")                                                              \
+    X(EVENT_FAIL, "fail")                                                                      \
+    X(EVENT_HEARTBEAT, "heartbeat")                                                            \
     /* operator verbs */                                                                       \
     X(EVENT_CANCEL, "cancel")                                                                  \
     X(EVENT_PAUSE, "pause")                                                                    \
@@ -50,6 +55,11 @@ struct run_event {
         const struct reply *reply;
     } reply;
 
+    struct {                       /* EVENT_TAKE to EVENT_HEARTBEAT; inbox_id is the verb's */
+        struct str key, token;     /* token: not of a take */
+        const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */
+    } task;
+
     struct {             /* verbs */
         struct str step; /* ID[.ITEM][:execute|:compensate], "" = whatever stopped */
         struct str reason, actor;
@@ -62,10 +72,23 @@ struct run_event {
     } verb;
 };
 
+/* What a worker is told: of a take all of it, of a heartbeat the times. Borrowed like the decision
+ * it belongs to. */
+struct run_task {
+    struct str key, token, step, compensates; /* compensates: absent for an execute */
+    enum direction direction;
+    uint32_t attempt;
+    struct str payload; /* JSON text */
+    struct wall deadline_at;
+    int64_t heartbeat_us; /* 0: none is asked for */
+    bool turned_back;     /* the run goes back: what is finished now will be undone */
+};
+
 enum run_command_kind {
     COMMAND_NONE,
     COMMAND_INVOKE,       /* send, once the claim is durable */
     COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
+    COMMAND_OFFER,        /* a worker may take it */
     COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */
 };
 
@@ -77,6 +100,10 @@ struct run_command {
     int64_t timeout_us;
     struct wall deadline_at;
     struct wall send_until; /* a repeat under a key that ends then; unset: no limit */
+
+    struct {
+        struct str queue, key;
+    } offer; /* COMMAND_OFFER */
 };
 
 struct run_decision {
@@ -84,8 +111,9 @@ struct run_decision {
     uint32_t records_count, records_capacity;
     struct run_command *commands;
     uint32_t commands_count, commands_capacity;
-    bool commit_action; /* the records commit with the SQL action whose reply this was */
-    struct err answer;  /* of a verb: code 0 = decided, or why not (ERR_CONFLICT, ...) */
+    bool commit_action;          /* the records commit with the SQL action whose reply this was */
+    struct err answer;           /* of a verb: code 0 = decided, or why not (ERR_CONFLICT, ...) */
+    const struct run_task *task; /* EVENT_TAKE, EVENT_HEARTBEAT */
 };
 
 /* What floors 3 to 5 pass along. */

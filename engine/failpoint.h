@@ -36,6 +36,7 @@
     X("submit_answer", "a submit is durable, the caller does not know")             \
     X("submit_answered", "the answer to a submit was handed to the socket")         \
     X("verb_answer", "a verb is decided, the caller does not know")                 \
+    X("task_answer", "a task is taken or ended, its worker does not know")          \
     X("inbox_offer", "a row of the inbox is about to be taken")
 
 extern bool failpoint_armed;

@@ -41,6 +41,42 @@ struct str key_child(struct str parent, struct str instance, uint16_t generation
     return arena_printf(arena, "%.*s~%.32s", CHILD_ID_BYTES_MAX - 33, id.ptr, hex);
 }
 
+/* The part after the last `c`, cut off from `text`; absent if there is none. */
+static struct str tail_cut(struct str *text, char c)
+{
+    const char *at = text->len ? memrchr(text->ptr, c, text->len) : NULL;
+    if (!at)
+        return STR_NONE;
+    struct str tail = {at + 1, text->len - (size_t)(at + 1 - text->ptr)};
+    text->len = (size_t)(at - text->ptr);
+    return tail;
+}
+
+static bool generation_read(struct str text, uint16_t *out)
+{
+    unsigned value = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || value > UINT16_MAX)
+            return false;
+        value = value * 10 + (unsigned)(text.ptr[i] - '0');
+    }
+    *out = (uint16_t)value;
+    return text.ptr[0] != '0' && value > 1 && value <= UINT16_MAX;
+}
+
+bool key_parse(struct str key, struct str *instance, enum direction *direction,
+               uint16_t *generation)
+{
+    struct str type = tail_cut(&key, ':');
+    struct str number = tail_cut(&type, '@');
+    *instance = tail_cut(&key, ':');
+    *direction = direction_of(type);
+    *generation = 1;
+    if (number.ptr && (!number.len || !generation_read(number, generation)))
+        return false;
+    return *direction != DIRECTION_NONE && instance->len && key.len;
+}
+
 /* UUIDv5 (RFC 9562): SHA-1 over namespace and name; SHA-1 is what that version is defined by. */
 static struct str key_uuid(struct str key, struct arena *arena)
 {

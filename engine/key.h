@@ -28,6 +28,10 @@ struct str key_child(struct str parent, struct str instance, uint16_t generation
 /* The key as a participant gets it: plain, UUIDv5 in our namespace, or 64 hex digits. */
 struct str key_format(struct str key, enum key_format format, struct arena *arena);
 
+/* Takes a key apart: `instance` is "charge" or "send.3", borrowed. False if it is no key. */
+bool key_parse(struct str key, struct str *instance, enum direction *direction,
+               uint16_t *generation);
+
 /* A submitted id: [A-Za-z0-9._-]{1,94}. Errors: ERR_INVALID, saying what is wrong with it. */
 MUST_USE int key_run_id_check(struct str run_id, struct err *err);
 

@@ -231,6 +231,13 @@ static enum outcome child_default(const struct reply *reply)
     return OUTCOME_NONE;
 }
 
+static enum outcome worker_default(const struct reply *reply)
+{
+    if (!reply->failed)
+        return OUTCOME_APPLIED;
+    return reply->retryable ? OUTCOME_RETRYABLE : OUTCOME_REFUSED;
+}
+
 static enum outcome default_outcome(const struct reply *reply, const struct json *body)
 {
     switch (reply->kind) {
@@ -239,6 +246,7 @@ static enum outcome default_outcome(const struct reply *reply, const struct json
     case REPLY_SQL:
     case REPLY_SQL_OPEN: return sql_default(reply);
     case REPLY_CHILD: return child_default(reply);
+    case REPLY_WORKER: return worker_default(reply);
     case REPLY_NO_ANSWER: return OUTCOME_UNKNOWN;
     case REPLY_CANNOT_SEND: return OUTCOME_REFUSED;
     case REPLY_NOT_CONNECTED:
@@ -253,7 +261,7 @@ static enum outcome default_outcome(const struct reply *reply, const struct json
 static bool is_answer(const struct reply *reply)
 {
     return reply->kind == REPLY_HTTP || reply->kind == REPLY_EXEC || reply->kind == REPLY_SQL ||
-           reply->kind == REPLY_SQL_OPEN;
+           reply->kind == REPLY_SQL_OPEN || reply->kind == REPLY_WORKER;
 }
 
 static const struct json *response_value(const struct reply *reply, const struct json *body,
@@ -267,6 +275,12 @@ static const struct json *response_value(const struct reply *reply, const struct
         json_object_add_z(
             response, "stderr",
             json_string(arena, str_is_utf8(reply->stderr_text) ? reply->stderr_text : STR("")));
+        return response;
+    }
+    if (reply->kind == REPLY_WORKER) {
+        json_object_add_z(response, "status",
+                          json_string_z(arena, reply->failed ? "failed" : "completed"));
+        json_object_add_z(response, "body", value);
         return response;
     }
     if (reply->kind != REPLY_HTTP) {
@@ -329,6 +343,11 @@ static void words_choose(const struct reply *reply, struct arena *arena, struct 
                              reply->status < 0 ? -reply->status : reply->status);
         if (reply->stderr_text.len && str_is_utf8(reply->stderr_text))
             *message = (struct str){reply->stderr_text.ptr, MIN(reply->stderr_text.len, 400u)};
+    } else if (reply->kind == REPLY_WORKER) {
+        if (reply->code.len)
+            *code = reply->code;
+        else
+            *code = reply->failed ? STR("failed") : STR("outcome_rule");
     } else if (reply->kind == REPLY_SQL && reply->sqlstate[0]) {
         *code = arena_printf(arena, "sqlstate_%s", reply->sqlstate);
     } else if (reply->kind == REPLY_SQL || reply->kind == REPLY_SQL_OPEN) {

@@ -93,6 +93,13 @@ struct port_plans {
                                struct err *err);
 };
 
+/* Tasks that workers may take. An offer may come twice and may be void by the time it is taken: the
+ * take is what decides (EVENT_TAKE). */
+struct port_tasks {
+    void *arg;
+    void (*offer)(void *arg, struct str queue, struct str run_id, struct str key);
+};
+
 struct run_event;
 
 /* What others want to know; called once the facts are durable. */

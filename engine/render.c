@@ -355,6 +355,24 @@ static int child_render(const struct render *render, const struct plan_action *a
     return 0;
 }
 
+static int worker_render(const struct plan_action *action, const struct expr_scope *scope,
+                         struct arena *arena, const struct json **body_json, struct request *out,
+                         struct err *err)
+{
+    *body_json = &json_null;
+    if (action->worker.payload &&
+        template_render(action->worker.payload, scope, arena, body_json, err) != 0)
+        return err_wrap(err, "payload");
+    if ((*body_json)->kind == JSON_NONE)
+        *body_json = &json_null;
+    out->target = str_z(action->worker.queue);
+    out->body = json_text(*body_json, arena);
+    if (out->body.len > BODY_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the payload has %zu bytes, %d are allowed", out->body.len,
+                       BODY_BYTES_MAX);
+    return 0;
+}
+
 /* --- the whole ----------------------------------------------------------------------------- */
 
 static const struct plan_action *render_plan_action(const struct render *render)
@@ -393,8 +411,10 @@ int render_action(const struct render *render, struct arena *arena, struct rende
     case ACTION_CHILD:
         code = child_render(render, action, &scope, arena, &body_json, out, err);
         break;
-    case ACTION_NONE:
     case ACTION_WORKER:
+        code = worker_render(action, &scope, arena, &body_json, request, err);
+        break;
+    case ACTION_NONE:
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR: ASSERT(!"an action with a request");

@@ -70,8 +70,9 @@ struct invocation {
     X(REPLY_HTTP, "http")                                                                         \
     X(REPLY_EXEC, "exec")                                                                         \
     X(REPLY_SQL, "sql")                                                                           \
-    X(REPLY_CHILD, "child") /* the child that was started, or told to turn back, has ended */     \
-    X(REPLY_SQL_OPEN, "sql_open") /* done in a transaction that waits for its record to commit */
+    X(REPLY_SQL_OPEN, "sql_open") /* done in a transaction that waits for its record to commit */ \
+    X(REPLY_WORKER, "worker")                                                                     \
+    X(REPLY_CHILD, "child") /* the child that was started, or told to turn back, has ended */
 enum reply_kind {
     REPLY_NONE,
 #define X(id, name) id,
@@ -112,8 +113,10 @@ struct reply {
     bool body_dropped;      /* over the limit: body is absent, status holds */
     char sqlstate[6];       /* sql: "" = success */
     bool commit_lost;       /* sql elsewhere: the connection went away in COMMIT */
+    bool failed, retryable; /* worker: it failed; it may work later */
     enum child_end child;   /* child; body: its output, or its first error */
-    struct str code;        /* child that was refused: why, in a word */
+    struct str code;        /* worker: its name for the failure, or absent; child that was refused:
+                             * why, in a word */
 };
 
 #define BODY_BYTES_MAX (1024 * 1024) /* one payload: answer, stdout or rendered body */

@@ -209,6 +209,15 @@ struct instance *run_instance_next(const struct run *run, const struct instance 
     return step + 1 < run->instances_count ? &run->instances[step + 1] : NULL;
 }
 
+struct instance *run_instance_named(const struct run *run, struct str name)
+{
+    const char *dot = name.len ? memchr(name.ptr, '.', name.len) : NULL;
+    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
+    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
+    uint16_t step = plan_step_find(run->plan, id);
+    return step == PLAN_STEP_NONE ? NULL : run_instance(run, step, item);
+}
+
 /* Keeps the old copy when the text did not change, so that updates do not pile up in the arena. */
 static struct str text_keep(struct run *run, struct str old, struct str new)
 {
@@ -247,7 +256,7 @@ static void side_wait(struct run *run, struct instance *instance, enum direction
         return;
     if (side->state == STEP_RETRYING)
         heap_set(&run->retries, &due->node, side->next_at.us);
-    else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* a child's limit */
+    else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* claimed: its limit */
         heap_set(&run->waits, &due->node, side->next_at.us);
 }
 

@@ -273,8 +273,10 @@ struct run {
     struct record_signal *signals; /* in the order in which they came */
     uint32_t signals_count;
     /* Memory only, kept by run_apply. */
-    struct heap retries, waits; /* sides that are retrying, waiting: by next_at */
-    const struct json *input;   /* parsed, for runs that read a large one many times; else NULL */
+    /* Sides with a next_at, by it: those that are retrying, and those that wait or, of a worker,
+     * are claimed. */
+    struct heap retries, waits;
+    const struct json *input; /* parsed, for runs that read a large one many times; else NULL */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
 };
@@ -311,6 +313,8 @@ static inline bool instance_is_loop(const struct run *run, const struct instance
 {
     return run->plan->steps[instance->step].for_each && !instance->item.len;
 }
+/* By the name that keys and verbs use: "charge", "send.3". NULL: there is none. */
+struct instance *run_instance_named(const struct run *run, struct str name);
 static inline struct effect_state *instance_side(struct instance *instance,
                                                  enum direction direction)
 {

@@ -212,6 +212,21 @@ int runner_start(struct runner *runner, const struct runner_start *start,
     return 0;
 }
 
+static void reply_copy(const struct reply *from, struct arena *arena, struct reply *to)
+{
+    struct request_pair *headers = arena_array(arena, struct request_pair, from->headers_count);
+    *to = *from;
+    to->error = arena_str(arena, from->error);
+    to->body = arena_str(arena, from->body);
+    to->stderr_text = arena_str(arena, from->stderr_text);
+    to->code = arena_str(arena, from->code);
+    to->headers = headers;
+    for (uint16_t i = 0; i < from->headers_count; i++) {
+        headers[i].name = arena_str(arena, from->headers[i].name);
+        headers[i].value = arena_str(arena, from->headers[i].value);
+    }
+}
+
 int runner_verb(struct runner *runner, const struct runner_verb *verb,
                 void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
                 struct err *err)
@@ -239,6 +254,13 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     work->event.verb.name = arena_str(arena, verb->name);
     work->event.verb.applied = verb->applied;
     work->event.verb.force = verb->force;
+    work->event.task.key = arena_str(arena, verb->key);
+    work->event.task.token = arena_str(arena, verb->token.ptr ? verb->token : STR(""));
+    if (verb->reply) {
+        struct reply *reply = arena_new(arena, struct reply);
+        reply_copy(verb->reply, arena, reply);
+        work->event.task.reply = reply;
+    }
     work_queue(runner, work);
     return 0;
 }
@@ -278,20 +300,6 @@ void runner_commit_answer(struct runner *runner, uint64_t invocation_id,
     struct input *input = input_add(runner, INPUT_COMMIT);
     input->id = invocation_id;
     answer_copy(input, answer);
-}
-
-static void reply_copy(const struct reply *from, struct arena *arena, struct reply *to)
-{
-    struct request_pair *headers = arena_array(arena, struct request_pair, from->headers_count);
-    *to = *from;
-    to->error = arena_str(arena, from->error);
-    to->body = arena_str(arena, from->body);
-    to->stderr_text = arena_str(arena, from->stderr_text);
-    to->headers = headers;
-    for (uint16_t i = 0; i < from->headers_count; i++) {
-        headers[i].name = arena_str(arena, from->headers[i].name);
-        headers[i].value = arena_str(arena, from->headers[i].value);
-    }
 }
 
 void runner_reply(struct runner *runner, uint64_t invocation_id, const struct reply *reply)
@@ -727,7 +735,7 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
 void work_finish(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
-    struct runner_answer answer = {.err = work->decision.answer};
+    struct runner_answer answer = {.err = work->decision.answer, .task = work->decision.task};
     if (work->event.kind == EVENT_NONE) {
         work_free(work);
         slot->busy = false;
@@ -743,6 +751,9 @@ void work_finish(struct runner *runner, struct work *work)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
         else if (command->kind == COMMAND_CHILD_CANCEL)
             child_cancel(runner, slot, command);
+        else if (command->kind == COMMAND_OFFER && runner->config.tasks.offer)
+            runner->config.tasks.offer(runner->config.tasks.arg, command->offer.queue, slot->id,
+                                       command->offer.key);
     }
     runner->stats.started += work->event.kind == EVENT_START;
     for (uint32_t i = 0; i < work->decision.records_count; i++)

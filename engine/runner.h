@@ -18,9 +18,10 @@
 struct runner;
 
 struct runner_config {
-    uint32_t resident_max;  /* 0: RESIDENT_RUNS_MAX */
-    const struct json *env; /* borrowed for the runner's life; NULL: none */
-    struct port_plans plans;
+    uint32_t resident_max;   /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env;  /* borrowed for the runner's life; NULL: none */
+    struct port_tasks tasks; /* offer is NULL: there are no workers */
+    struct port_plans plans; /* find is NULL: no run starts another */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -33,6 +34,7 @@ struct runner_answer {
     struct err err;                 /* code 0: done */
     const struct unit_taken *taken; /* start: the id was used before; NULL: started now */
     enum run_state state;           /* of the run, if it is known */
+    const struct run_task *task;    /* EVENT_TAKE, EVENT_HEARTBEAT */
 };
 
 struct runner_start {
@@ -52,10 +54,12 @@ MUST_USE int runner_start(struct runner *runner, const struct runner_start *star
                           void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
                           struct err *err);
 struct runner_verb {
-    enum run_event_kind kind; /* EVENT_CANCEL and later */
+    enum run_event_kind kind; /* EVENT_TAKE and later */
     struct str run_id, step, reason, actor, inbox_id, output;
     struct str name; /* signal; its data is `output` */
     bool applied, force;
+    struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */
+    const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */
 };
 MUST_USE int runner_verb(struct runner *runner, const struct runner_verb *verb,
                          void (*cb)(void *arg, const struct runner_answer *answer), void *arg,

@@ -26,7 +26,7 @@ begin
         select c.oid::pg_catalog.regclass as name
           from pg_catalog.pg_class c
          where c.relnamespace = 'saga'::pg_catalog.regnamespace and c.relkind = 'v'
-           and c.relname not like '%\_v1'
+           and c.relname !~ '_v[0-9]+$'
     loop
         execute pg_catalog.format('grant select on %s to saga_reader', r.name);
     end loop;

@@ -372,8 +372,8 @@ static void views_teach(void **state)
         pg_test_sql(admin,
                     "select coalesce(string_agg(c.relname || '.' || a.attname, ', '), '') from "
                     "pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 where "
-                    "c.relkind = 'v' and c.relnamespace = 'saga'::regnamespace and c.relname not "
-                    "like '%%\\_v1' and (col_description(c.oid, a.attnum) is null or "
+                    "c.relkind = 'v' and c.relnamespace = 'saga'::regnamespace and c.relname !~ "
+                    "'_v[0-9]+$' and (col_description(c.oid, a.attnum) is null or "
                     "obj_description(c.oid, 'pg_class') is null)"),
         "");
 }

@@ -468,11 +468,94 @@ static void waits_and_loops(void **state)
     plan_unref(plan);
 }
 
+/* A schedule has its cron, its zone, and what its runs get; validate shows the next ticks. */
+static void schedules(void **state)
+{
+    struct plan *plan = compile_file("tests/golden/dsl/ok_time.yaml");
+    const struct plan_schedule *schedule = plan->schedule;
+    struct arena arena = {0};
+    struct buf text = {0};
+    struct wall now;
+    struct err err;
+    const struct json *input;
+    (void)state;
+    assert_non_null(schedule);
+    assert_string_equal(schedule->cron_text, "30 2 * * mon-fri");
+    assert_string_equal(schedule->zone_name, "Europe/Berlin");
+    assert_int_equal(schedule->overlap, OVERLAP_QUEUE);
+    assert_int_equal(schedule->catch_up, CATCH_UP_LAST);
+    struct expr_scope scope = {.index = -1};
+    scope.tick = json_string_z(&arena, "2026-10-26T01:30:00Z");
+    assert_int_equal(template_render(schedule->input, &scope, &arena, &input, &err), 0);
+    json_write(input, &text);
+    assert_string_equal(text.data, "{\"day\":\"2026-10-26T01:30:00Z\",\"full\":false}");
+    buf_clear(&text);
+    assert_true(wall_parse(STR("2026-10-22T00:30:00Z"), &now));
+    dsl_print_ticks(plan, now, &text);
+    assert_string_equal(text.data,
+                        "\nSchedule (`30 2 * * mon-fri` in Europe/Berlin; the next runs)\n"
+                        "  2026-10-23T02:30:00+02:00\n"
+                        "  2026-10-26T02:30:00+01:00\n"
+                        "  2026-10-27T02:30:00+01:00\n");
+    plan_unref(plan);
+
+    buf_clear(&text);
+    plan = compile_file("tests/golden/dsl/ok_leap.yaml");
+    assert_int_equal(plan->schedule->overlap, OVERLAP_SKIP);
+    assert_int_equal(plan->schedule->catch_up, CATCH_UP_NONE);
+    assert_string_equal(plan->schedule->zone_name, "UTC");
+    assert_null(plan->schedule->input);
+    dsl_print_ticks(plan, now, &text);
+    assert_string_equal(text.data, "\nSchedule (`0 0 29 2 *` in UTC; the next runs)\n"
+                                   "  2028-02-29T00:00:00+00:00\n"
+                                   "  2032-02-29T00:00:00+00:00\n"
+                                   "  2036-02-29T00:00:00+00:00\n");
+    plan_unref(plan);
+    buf_free(&text);
+    arena_free(&arena);
+}
+
+/* A local time of the input is taken as the zone's clocks show it. */
+static void local_times(void **state)
+{
+    static const struct {
+        const char *given, *instant; /* NULL: refused */
+    } cases[] = {
+        {"2026-07-01T12:00", "2026-07-01T16:00:00Z"},
+        {"2027-03-14T02:30:00", "2027-03-14T07:30:00Z"},
+        {"2026-11-01T01:30:00.5", "2026-11-01T05:30:00.500000Z"},
+        {"2026-07-01T12:00:00Z", NULL},
+        {"2026-07-01", NULL},
+        {"noon", NULL},
+    };
+    struct plan *plan = compile_file("tests/golden/dsl/ok_time.yaml");
+    struct arena arena = {0};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct json *input = json_object_new(&arena, 1);
+        struct expr_scope scope = {.index = -1, .input = input};
+        const struct json *value;
+        struct err err;
+        json_object_add_z(input, "open", json_string_z(&arena, cases[i].given));
+        int code = expr_eval(plan->steps[0].action.until.until, &scope, &arena, &value, &err);
+        assert_int_equal(code, cases[i].instant ? 0 : ERR_INVALID);
+        if (cases[i].instant)
+            assert_string_equal(value->text.ptr, cases[i].instant);
+        else
+            assert_string_equal(err.text,
+                                "\"input.open\" is not a local time such as 2026-10-25T02:30:00");
+    }
+    plan_unref(plan);
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_example),
         cmocka_unit_test(waits_and_loops),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(local_times),
         cmocka_unit_test(defaults),
         cmocka_unit_test(workflow_defaults),
         cmocka_unit_test(idempotency),

@@ -130,6 +130,44 @@ static void request_hash(void **state)
     assert_false(sha256_eq(&text, &spaced));
 }
 
+static void keys_taken_apart(void **state)
+{
+    static const struct {
+        const char *key, *instance;
+        enum direction direction;
+        uint16_t generation;
+    } good[] = {{"r1:charge:execute", "charge", DIRECTION_EXECUTE, 1},
+                {"r1:send.3:compensate@2", "send.3", DIRECTION_COMPENSATE, 2},
+                {"a~b:c:execute@65535", "c", DIRECTION_EXECUTE, 65535}};
+    static const char *const bad[] = {"",
+                                      "charge",
+                                      "r1:charge",
+                                      "r1:charge:undo",
+                                      "r1::execute",
+                                      ":charge:execute",
+                                      "charge:execute",
+                                      "r1:charge:execute@",
+                                      "r1:charge:execute@1",
+                                      "r1:charge:execute@02",
+                                      "r1:charge:execute@2x",
+                                      "r1:charge:execute@65536",
+                                      "r1:charge:execute@99999999999999999999",
+                                      "r1:charge:execute "};
+    struct str instance;
+    enum direction direction;
+    uint16_t generation;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        assert_true(key_parse(str_z(good[i].key), &instance, &direction, &generation));
+        assert_true(str_eq_z(instance, good[i].instance));
+        assert_int_equal(good[i].direction, direction);
+        assert_int_equal(good[i].generation, generation);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (key_parse(str_z(bad[i]), &instance, &direction, &generation))
+            fail_msg("taken for a key: \"%s\"", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +176,7 @@ int main(void)
         cmocka_unit_test_teardown(a_idem_5_keys_are_injective, arena_clear),
         cmocka_unit_test_teardown(ids_that_are_refused, arena_clear),
         cmocka_unit_test_teardown(request_hash, arena_clear),
+        cmocka_unit_test(keys_taken_apart),
     };
     return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
 }

@@ -9,18 +9,23 @@
  *     start {"n": 1}                 submit with this input
  *     start_in DURATION {"n": 1}     the same, to start later
  *     signal NAME [DATA]
- *     reply STEP child_done|child_undone|child_abandoned|child_refused|child_started [BODY]
- *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP =
- * compensation, STEP.ITEM = the item of a loop reply STEP WORD                no_answer,
- * not_connected, local_shortage, cannot_send, not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
- * wait DURATION                  time passes due                            time passes up to
- * run_due, then DUE recover                        as after a load: claimed attempts were taken
- * over reload                         forget the image, rebuild it from the rows
+ *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP means its
+ *                                    compensation, STEP.ITEM the item of a loop
+ *     reply STEP WORD                no_answer, not_connected, local_shortage, cannot_send,
+ *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
+ *     reply STEP child_END [BODY]    done, undone, abandoned, refused, started
+ *     wait DURATION                  time passes
+ *     due                            time passes up to run_due, then DUE
+ *     recover                        as after a load: claimed attempts were taken over
+ *     reload                         forget the image, rebuild it from the rows
  *     cancel|pause|resume|retry|compensate|abandon
  *     settle STEP applied|not_applied    skip STEP
+ *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
+ *     complete|fail|fail_for_now|heartbeat STEP [as NAME] [JSON]    with that token
  */
 #include "dsl/dsl.h"
 #include "engine/decide.h"
+#include "engine/key.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -32,6 +37,7 @@
 
 #define FOLDER "tests/golden/decide"
 #define ROWS_MAX 256
+#define TAKES_MAX 16
 
 struct scene {
     struct plan *plan;
@@ -45,6 +51,10 @@ struct scene {
     struct record_effect effects[ROWS_MAX];
     struct record_signal signals[8];
     uint32_t effects_count, events, signals_count;
+    struct {
+        struct str name, token;
+    } takes[TAKES_MAX];
+    unsigned takes_count;
 };
 
 static struct str word_next(struct str *line)
@@ -177,6 +187,11 @@ static void command_print(struct scene *scene, const struct run_command *command
                    STR_ARG(command->rendered.child));
         return;
     }
+    if (command->kind == COMMAND_OFFER) {
+        buf_printf(&scene->out, "    offer " STR_FMT " in " STR_FMT "\n",
+                   STR_ARG(command->offer.key), STR_ARG(command->offer.queue));
+        return;
+    }
     buf_printf(&scene->out, "    send " STR_FMT " #%u", STR_ARG(command->rendered.key_sent),
                command->attempt);
     if (command->rendered.child.ptr)
@@ -264,6 +279,22 @@ static void reload(struct scene *scene, bool crashed)
 /* --- playing ------------------------------------------------------------------------------------
  */
 
+static void task_print(struct scene *scene, const struct run_task *task)
+{
+    if (task->key.ptr) {
+        buf_printf(&scene->out, "    handed out " STR_FMT " #%u " STR_FMT, STR_ARG(task->key),
+                   task->attempt, STR_ARG(task->payload));
+        if (task->compensates.ptr)
+            buf_printf(&scene->out, ", compensates " STR_FMT, STR_ARG(task->compensates));
+        scene->takes[scene->takes_count++].token = arena_str(&scene->arena, task->token);
+        assert_true(scene->takes_count < TAKES_MAX);
+    } else {
+        buf_add_z(&scene->out, "    told");
+    }
+    time_print(scene, "until", task->deadline_at);
+    buf_printf(&scene->out, "%s\n", task->turned_back ? ", the run has turned back" : "");
+}
+
 static void decide(struct scene *scene, struct run_event *event)
 {
     struct arena scratch = {0};
@@ -278,10 +309,13 @@ static void decide(struct scene *scene, struct run_event *event)
         buf_add_z(&scene->out, "    commit the records with the SQL action\n");
     for (uint32_t i = 0; i < decision.commands_count; i++)
         command_print(scene, &decision.commands[i]);
+    if (decision.task)
+        task_print(scene, decision.task);
     if (decision.answer.code)
         buf_printf(&scene->out, "    refused (%s): %s\n", err_code_name(decision.answer.code),
                    decision.answer.text);
-    if (!decision.records_count && !decision.commands_count && !decision.answer.code)
+    if (!decision.records_count && !decision.commands_count && !decision.answer.code &&
+        !decision.task)
         buf_add_z(&scene->out, "    nothing\n");
     const char *broken = run_check(scene->run);
     if (broken)
@@ -419,6 +453,45 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
     decide(scene, &event);
 }
 
+static struct str token_of(const struct scene *scene, struct str name)
+{
+    for (unsigned i = scene->takes_count; i-- > 0;)
+        if (!name.len || str_eq(scene->takes[i].name, name))
+            return scene->takes[i].token;
+    return STR("none");
+}
+
+static void play_task(struct scene *scene, struct str word, struct str rest)
+{
+    struct reply reply = {.kind = REPLY_WORKER, .sent_at = scene->now, .ended_at = scene->now};
+    bool for_now = str_eq(word, STR("fail_for_now"));
+    struct run_event event = {.kind = for_now ? EVENT_FAIL : run_event_of(word)};
+    struct arena scratch = {0};
+    enum direction direction;
+    struct instance *instance = instance_read(scene, word_next(&rest), &direction);
+    struct str name = STR("");
+    rest = rest_of(rest);
+    if (str_starts(rest, STR("as "))) {
+        word_next(&rest);
+        name = word_next(&rest);
+    }
+    rest = rest_of(rest);
+    reply.failed = event.kind == EVENT_FAIL;
+    reply.retryable = for_now;
+    reply.body = rest.len ? rest : STR_NONE;
+    reply.error = STR("it said so");
+    event.task.key = key_make(
+        STR("r1"), key_instance(&scene->plan->steps[instance->step], instance->item, &scratch),
+        direction, MAX(instance_side(instance, direction)->generation, (uint16_t)1), &scratch);
+    event.task.token = token_of(scene, name);
+    event.task.reply = &reply;
+    unsigned before = scene->takes_count;
+    decide(scene, &event);
+    if (scene->takes_count > before)
+        scene->takes[before].name = name;
+    arena_free(&scratch);
+}
+
 static void play_line(struct scene *scene, struct str line)
 {
     struct str rest = line;
@@ -449,6 +522,10 @@ static void play_line(struct scene *scene, struct str line)
     } else if (str_eq(word, STR("recover"))) {
         reload(scene, true);
         decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
+    } else if (str_eq(word, STR("take")) || str_eq(word, STR("complete")) ||
+               str_eq(word, STR("fail")) || str_eq(word, STR("fail_for_now")) ||
+               str_eq(word, STR("heartbeat"))) {
+        play_task(scene, word, rest);
     } else if (str_eq(word, STR("reload"))) {
         reload(scene, false);
     } else {
