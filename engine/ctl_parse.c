@@ -13,7 +13,7 @@
 
 /* Verbs of the interface that this version does not have. */
 static const char verbs_later[] =
-    "approvals|approve|diff|doctor|graph|init|mcp|migrate|reject|services|signal|test|ui";
+    "approvals|approve|diff|doctor|graph|init|mcp|migrate|reject|services|test|ui";
 
 static bool words_have(const char *words, struct str word)
 {
