@@ -535,6 +535,8 @@ static struct type check_step(struct checker *k, struct expr *expr)
     if (!step_visible(k, of, step))
         return type_any;
     enum expr_field which = (enum expr_field)(field - shape_step);
+    if (k->rules->step != PLAN_STEP_NONE)
+        k->cx->sources[k->rules->step].mentions[step / 64] |= UINT64_C(1) << step % 64;
     expr->op = EXPR_STEP;
     expr->step = step;
     expr->field = which;

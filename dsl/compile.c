@@ -247,6 +247,7 @@ static void needs_compile(struct compiler *cx, uint16_t index)
         step->needs_count = 1;
     }
     source->after = arena_array(cx->scratch, uint64_t, words);
+    source->mentions = arena_array(cx->scratch, uint64_t, words);
     for (uint16_t i = 0; i < step->needs_count; i++) {
         uint16_t need = step->needs[i];
         for (size_t w = 0; w < words; w++)
@@ -344,6 +345,8 @@ static void loop_compile(struct compiler *cx, uint16_t index)
     step->for_each = list->kind == NODE_LIST
                          ? NULL
                          : expression_compile(cx, list, &rules, KIND_LIST, "a list", &type);
+    for (uint16_t i = 0; i < index; i++)
+        source->list_of_answer = source->list_of_answer || step_mentions(cx, index, i);
     if (list->kind == NODE_LIST) {
         struct diag *diag = node_error(cx, "E103", list, "`for_each` is an expression");
         diag_help(cx->diags, diag, "write `for_each: \"['a', 'b']\"`");

@@ -121,6 +121,9 @@ void service_override(struct arena *arena, struct plan_service *service,
         service->auth = by->auth;
         service->auth_user = template_copy(arena, by->auth_user);
         service->auth_secret = template_copy(arena, by->auth_secret);
+        service->auth_token_url =
+            by->auth_token_url ? arena_strdup(arena, by->auth_token_url) : NULL;
+        service->auth_scope = by->auth_scope ? arena_strdup(arena, by->auth_scope) : NULL;
     }
     if (by->outcomes_count) {
         service->outcomes = outcomes_copy(arena, by);

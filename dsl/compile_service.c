@@ -339,6 +339,39 @@ static void url_compile(struct compiler *cx, const struct node *node, struct pla
     service->url = cx_strdup(cx, url);
 }
 
+static void basic_compile(struct compiler *cx, const struct node *node,
+                          const struct expr_rules *rules, struct plan_service *service)
+{
+    const struct node *user = node_get(node, "user"), *password = node_get(node, "password");
+    if (!keys_check(cx, node, LANG_BASIC) || !user || !password)
+        return;
+    service->auth = AUTH_BASIC;
+    service->auth_user = text_template_compile(cx, user, rules);
+    service->auth_secret = text_template_compile(cx, password, rules);
+    literal_secret_warn(cx, password, service->auth_secret);
+}
+
+static void oauth2_compile(struct compiler *cx, const struct node *node,
+                           const struct expr_rules *rules, struct plan_service *service)
+{
+    const struct node *url = node_get(node, "token_url"), *id = node_get(node, "client_id"),
+                      *secret = node_get(node, "client_secret"), *scope = node_get(node, "scope");
+    struct str text;
+    if (!keys_check(cx, node, LANG_OAUTH2) || !url || !id || !secret)
+        return;
+    service->auth = AUTH_OAUTH2;
+    if (read_text(cx, url, "`token_url`", &text) && url_check(cx, url, text)) {
+        if (!str_starts(text, STR("http")))
+            node_error(cx, "E114", url, "tokens are fetched by HTTP");
+        service->auth_token_url = text.ptr;
+    }
+    service->auth_user = text_template_compile(cx, id, rules);
+    service->auth_secret = text_template_compile(cx, secret, rules);
+    literal_secret_warn(cx, secret, service->auth_secret);
+    if (scope && read_text(cx, scope, "`scope`", &text))
+        service->auth_scope = text.ptr;
+}
+
 static void auth_compile(struct compiler *cx, const struct node *node, struct plan_service *service)
 {
     const struct expr_rules rules = {
@@ -346,30 +379,28 @@ static void auth_compile(struct compiler *cx, const struct node *node, struct pl
         .roots = ROOT_INPUT | ROOT_RUN | ROOT_ENV | ROOT_SECRETS,
         .step = PLAN_STEP_NONE,
     };
-    const struct node *bearer, *basic, *user, *password;
+    /* A token is kept for all runs, so it depends on none. */
+    struct expr_rules shared = rules;
+    shared.where = "`oauth2`";
+    shared.roots = ROOT_ENV | ROOT_SECRETS;
     if (!node || !keys_check(cx, node, LANG_AUTH))
         return;
-    bearer = node_get(node, "bearer");
-    basic = node_get(node, "basic");
-    if (bearer && basic)
-        node_error(cx, "E112", node, "`auth` is either `bearer` or `basic`");
-    else if (!bearer && !basic && node->count == 0)
-        node_error(cx, "E102", node, "`auth` needs `bearer` or `basic`");
+    const struct node *bearer = node_get(node, "bearer"), *basic = node_get(node, "basic"),
+                      *oauth2 = node_get(node, "oauth2");
+    unsigned ways = (bearer != NULL) + (basic != NULL) + (oauth2 != NULL);
+    if (ways > 1)
+        node_error(cx, "E112", node, "`auth` is one of `bearer`, `basic`, `oauth2`");
+    else if (!ways && node->count == 0)
+        node_error(cx, "E102", node, "`auth` needs `bearer`, `basic` or `oauth2`");
     if (bearer) {
         service->auth = AUTH_BEARER;
         service->auth_secret = text_template_compile(cx, bearer, &rules);
         literal_secret_warn(cx, bearer, service->auth_secret);
     }
-    if (!basic || !keys_check(cx, basic, LANG_BASIC))
-        return;
-    user = node_get(basic, "user");
-    password = node_get(basic, "password");
-    if (!user || !password)
-        return;
-    service->auth = AUTH_BASIC;
-    service->auth_user = text_template_compile(cx, user, &rules);
-    service->auth_secret = text_template_compile(cx, password, &rules);
-    literal_secret_warn(cx, password, service->auth_secret);
+    if (basic)
+        basic_compile(cx, basic, &rules, service);
+    if (oauth2)
+        oauth2_compile(cx, oauth2, &shared, service);
 }
 
 static const struct shape *service_response(const struct plan_service *service)

@@ -62,6 +62,8 @@ struct step_source {
     const struct node *node; /* the step's map */
     const struct node *id;
     uint64_t *after;         /* bit i: the step runs after step i */
+    uint64_t *mentions;      /* bit i: one of its expressions reads step i */
+    bool list_of_answer;     /* of a loop: `for_each` reads what a step answered */
     bool broken;             /* a key is wrong: what is missing may be there under that name */
     bool loop;               /* it has a `for_each` */
     const struct type *item; /* of a loop: what `item` is; NULL: not known yet */
@@ -226,6 +228,11 @@ void child_undo_fill(struct compiler *cx, struct plan_step *step);
 const struct pair *action_kind_find(const struct node *node);
 
 uint16_t step_by_id(const struct compiler *cx, struct str id); /* PLAN_STEP_NONE: unknown */
+
+static inline bool step_mentions(const struct compiler *cx, uint16_t step, uint16_t other)
+{
+    return cx->sources[step].mentions[other / 64] >> other % 64 & 1;
+}
 
 static inline bool step_is_after(const struct compiler *cx, uint16_t step, uint16_t other)
 {

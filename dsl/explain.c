@@ -2,8 +2,8 @@
  * explain.c: a page for every code, shown by `sagactl explain CODE`.
  *
  * A page names the mistake, says why it matters, and shows it wrong and right. Codes: E0 and W0
- * the YAML, E1 the language, E2 and W2 expressions, E3 and W3 the saga rules. A code keeps its
- * meaning for ever.
+ * the YAML, E1 the language, E2 and W2 expressions, E3 and W3 the saga rules, E4 tests. A code
+ * keeps its meaning for ever.
  */
 #include "dsl/dsl.h"
 
@@ -293,8 +293,9 @@ static const struct {
          "    schedule: {cron: \"30 2 * * *\", zone: Europe/Berlin}\n"
          "    schedule: {cron: \"0 0 28 2 *\"}\n"),
     PAGE("E129", "an input that cannot fit",
-         "A field that the workflow's `input` requires is missing, or a fixed value does\n"
-         "not fit its schema: every run that is started like this would be refused.\n",
+         "What a schedule or a `child` passes lacks a field that the workflow's `input`\n"
+         "requires, or holds a fixed value that does not fit its schema: every run that is\n"
+         "started like this would be refused.\n",
          "    input: {type: object, required: [day]}\n"
          "    schedule: {cron: \"0 2 * * *\"}\n",
          "    input: {type: object, required: [day]}\n"
@@ -560,6 +561,75 @@ static const struct {
          "    workflow: order\n"
          "    run_id: order-${{ input.order_id }}\n"
          "    steps: [...]\n"),
+    PAGE("E307", "workflows that start each other without end",
+         "A workflow runs itself as a child, directly or through others, and no condition\n"
+         "ever stops it.\n",
+         "    workflow: tree\n"
+         "    steps:\n"
+         "      - {id: deeper, action: {child: tree}}\n",
+         "    workflow: tree\n"
+         "    steps:\n"
+         "      - {id: deeper, if: size(input.parts) > 0, action: {child: tree, input: {...}}}\n"),
+    PAGE("W315", "a child that is not known",
+         "No workflow of this name is among the files that were looked at, nor known to\n"
+         "the daemon. It may be applied later; a run that comes to the step before that is\n"
+         "refused there.\n",
+         "    action: {child: bookin}\n",
+         "    action: {child: booking}\n"),
+    PAGE("W312", "a loop whose instances have no names",
+         "Without `key_by` an instance is named by its place in the list. If the list is\n"
+         "fetched again and comes in another order, the place says nothing about the item.\n",
+         "    for_each: steps.find.output.orders\n"
+         "    action: {post: shop/invoices, body: {order: \"${{ item.id }}\"}}\n",
+         "    for_each: steps.find.output.orders\n"
+         "    key_by: item.id\n"
+         "    action: {post: shop/invoices, body: {order: \"${{ item.id }}\"}}\n"),
+    PAGE("W313", "a join that opens without a branch",
+         "Skipped steps and failed ones with `on_failure: continue` count as done, so what\n"
+         "needs them runs without what they should have brought.\n",
+         "    - {id: discount, if: input.member, needs: [], action: {...}}\n"
+         "    - {id: price, needs: [], action: {...}}\n"
+         "    - {id: charge, needs: [discount, price], action: {...}}\n",
+         "    - id: charge\n"
+         "      needs: [discount, price]\n"
+         "      if: \"steps.discount.state == 'applied' || !input.member\"\n"
+         "      action: {...}\n"),
+    PAGE("W314", "a write that can be executed twice",
+         "A timeout, and a 500, 502 or 504, leave open whether the service did it. Sending\n"
+         "again is safe only where the service honours the key, or where a repeat does no\n"
+         "harm. `retryable` means: certainly not applied.\n",
+         "    services: {shop: {url: \"http://shop\"}}\n"
+         "    # ...\n"
+         "    action:\n"
+         "      post: shop/orders\n"
+         "      outcomes: [{when: response.status >= 500, is: retryable}]\n",
+         "    services: {shop: {url: \"http://shop\", idempotency: {header: Idempotency-Key, ttl: 24h}}}\n"
+         "    # ...\n"
+         "    action: {post: shop/orders}     # 503 is retried, 500 is sent again with its key\n"),
+    PAGE("E401", "a test that names an unknown step",
+         "Answers, calls and expectations name steps of the workflow, a loop's items as\n"
+         "STEP.ITEM, compensations as STEP:compensate.\n",
+         "    answers: {chrage: {status: 402}}\n",
+         "    answers: {charge: {status: 402}, \"charge:compensate\": {status: 200}}\n"),
+    PAGE("E402", "a test whose input does not fit the schema",
+         "Such a run would be refused at submit and there would be nothing to play.\n",
+         "    input: {order_id: 7}\n",
+         "    input: {order_id: ORD-000007}\n"),
+    PAGE("E403", "a test that says what cannot be",
+         "An answer belongs to the kind of its action, a wait has none, and a test that\n"
+         "expects nothing cannot fail.\n",
+         "    answers: {charge: {exit: 1}}     # charge is a request\n"
+         "    expect: {takes: soon}\n",
+         "    answers: {charge: {status: 402}}\n"
+         "    expect: {takes: \"< 2m\"}\n"),
+    PAGE("E404", "two tests of one name",
+         "A test is known by its name, in reports and in the heads of people.\n",
+         "    tests:\n"
+         "      - {name: it works, expect: {state: completed}}\n"
+         "      - {name: it works, expect: {state: compensated}}\n",
+         "    tests:\n"
+         "      - {name: an order goes through, expect: {state: completed}}\n"
+         "      - {name: a declined card turns back, expect: {state: compensated}}\n"),
     /* clang-format on */
 };
 

@@ -115,7 +115,7 @@ static void fit_check(struct fit *fit, const struct template *template, const st
         return;
     }
     if (schema->types && !(schema->types & template_types(template))) {
-        misfit(fit, pointer, "%s does not fit", template_kind_name(template));
+        misfit(fit, pointer, "cannot be %s", template_kind_name(template));
         return;
     }
     if (schema->ref)

@@ -196,8 +196,24 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
 static void budget_past_ttl(struct compiler *cx, uint16_t index, const struct plan_action *action,
                             const char *what)
 {
-    if (!key_honoured(action) || action->retry.attempts < 2 ||
-        action->retry.budget_us <= action->idempotency.ttl_us)
+    int64_t ttl_us = action->idempotency.ttl_us;
+    if (!key_honoured(action))
+        return;
+    if (action->timeout_us >= ttl_us || action->idempotency.settle_after_us >= ttl_us) {
+        bool attempt = action->timeout_us >= ttl_us;
+        struct diag *diag = node_warning(
+            cx, "W306", at_step(cx, index),
+            "%s of `%s` may take " STR_FMT " %s, but its key is honoured for " STR_FMT, what,
+            cx->steps[index].id,
+            STR_ARG(duration_format(
+                attempt ? action->timeout_us : action->idempotency.settle_after_us, cx->scratch)),
+            attempt ? "in one attempt" : "to settle",
+            STR_ARG(duration_format(ttl_us, cx->scratch)));
+        diag_help(cx->diags, diag, "past the ttl nothing is sent again: set a shorter `%s`",
+                  attempt ? "timeout" : "settle_after");
+        return;
+    }
+    if (action->retry.attempts < 2 || action->retry.budget_us <= ttl_us)
         return;
     struct diag *diag = node_warning(
         cx, "W306", at_step(cx, index),
@@ -207,22 +223,40 @@ static void budget_past_ttl(struct compiler *cx, uint16_t index, const struct pl
     diag_help(cx->diags, diag, "past the ttl nothing is sent again: set a shorter `budget`");
 }
 
+static void layer_warn(struct compiler *cx, const struct node *node)
+{
+    struct diag *diag =
+        node_warning(cx, "W307", node, "the program retries by itself, under the engine's retries");
+    diag_help(cx->diags, diag,
+              "layers multiply, and only the outer one holds the key: let the engine retry");
+}
+
+static bool is_retrier(struct str program)
+{
+    static const char *const names[] = {"retry", "retry.sh", "backoff", "with-retries"};
+    const char *slash = memrchr(program.ptr, '/', program.len);
+    struct str name = slash ? str_z(slash + 1) : program;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (str_eq_z(name, names[i]))
+            return true;
+    return false;
+}
+
 static void layered_retries(struct compiler *cx, const struct node *step)
 {
     static const char *const parts[] = {"action", "compensate"};
     for (size_t p = 0; p < ARRAY_LEN(parts); p++) {
         const struct node *argv = node_get(node_get(step, parts[p]), "exec");
+        if (argv && argv->kind == NODE_LIST && argv->count && is_retrier(argv->items[0]->text)) {
+            layer_warn(cx, argv->items[0]);
+            continue;
+        }
         for (uint32_t i = 1; argv && argv->kind == NODE_LIST && i < argv->count; i++) {
             struct str word = argv->items[i]->text;
             if (!str_starts(word, STR("--retry")) && !str_starts(word, STR("--retries")) &&
                 !str_starts(word, STR("--max-retries")) && !str_starts(word, STR("--tries")))
                 continue;
-            struct diag *diag = node_warning(cx, "W307", argv->items[i],
-                                             "the program retries by itself, under the engine's "
-                                             "retries");
-            diag_help(
-                cx->diags, diag,
-                "layers multiply, and only the outer one holds the key: let the engine retry");
+            layer_warn(cx, argv->items[i]);
         }
     }
 }
@@ -241,12 +275,35 @@ static void budget_too_short(struct compiler *cx, uint16_t index)
     diag_help(cx->diags, diag, "make `timeout` shorter or `budget` longer");
 }
 
+static bool is_constant(const struct expr *expr)
+{
+    if (expr->op == EXPR_NAME || (expr->op >= EXPR_INPUT && expr->op <= EXPR_SECRET) ||
+        (expr->op == EXPR_CALL && (expr->fn == FN_NOW || expr->fn == FN_NONE)))
+        return false;
+    for (uint16_t i = 0; i < expr->args_count; i++)
+        if (!is_constant(expr->args[i]))
+            return false;
+    return true;
+}
+
+static bool never_true(struct compiler *cx, const struct expr *expr)
+{
+    struct expr_scope nothing = {.index = -1};
+    struct err err;
+    bool truth = true;
+    if (expr->op == EXPR_AND)
+        return never_true(cx, expr->args[0]) || never_true(cx, expr->args[1]);
+    if (expr->op == EXPR_OR)
+        return never_true(cx, expr->args[0]) && never_true(cx, expr->args[1]);
+    return is_constant(expr) && expr_eval_bool(expr, &nothing, cx->scratch, &truth, &err) == 0 &&
+           !truth;
+}
+
 static void never_runs(struct compiler *cx, uint16_t index)
 {
     const struct expr *condition = cx->steps[index].condition;
     const struct pair *pair = node_get_pair(cx->sources[index].node, "if");
-    if (pair && condition && condition->op == EXPR_LITERAL &&
-        condition->literal->kind == JSON_BOOL && !condition->literal->boolean)
+    if (pair && condition && never_true(cx, condition))
         node_warning(cx, "W309", pair->value, "step `%s` never runs", cx->steps[index].id);
 }
 
@@ -261,6 +318,104 @@ static void pure_write(struct compiler *cx, uint16_t index)
         cx, "W310", pair->value, "a `%s` is called pure: it is repeated freely and never undone",
         http_method_name(action->http.method));
     diag_help(cx->diags, diag, "say `effect: idempotent` if it changes something");
+}
+
+/* Whether an outcome rule makes "certainly not applied" of a status that says nothing. */
+static bool doubt_is_retried(struct compiler *cx, const struct plan_action *action)
+{
+    static const int statuses[] = {500, 502, 504};
+    for (size_t s = 0; s < ARRAY_LEN(statuses); s++) {
+        struct json *response = json_object_new(cx->scratch, 3);
+        struct expr_scope scope = {.index = -1, .response = response};
+        json_object_add_z(response, "status", json_int(cx->scratch, statuses[s]));
+        json_object_add_z(response, "headers", json_object_new(cx->scratch, 0));
+        json_object_add_z(response, "body", json_object_new(cx->scratch, 0));
+        for (uint16_t i = 0; i < action->outcomes_count; i++) {
+            bool holds = false;
+            struct err err;
+            if (expr_eval_bool(action->outcomes[i].when, &scope, cx->scratch, &holds, &err) != 0 ||
+                !holds)
+                continue;
+            if (action->outcomes[i].is == OUTCOME_RETRYABLE)
+                return true;
+            break;
+        }
+    }
+    return false;
+}
+
+/* An answer that is lost or says nothing, and then another send that no key makes harmless. */
+static void executed_twice(struct compiler *cx, uint16_t index, const struct plan_action *action,
+                           const char *part)
+{
+    const struct pair *pair = node_get_pair(cx->sources[index].node, part);
+    struct diag *diag;
+    if (!pair || action->kind != ACTION_HTTP || action->http.method == HTTP_GET ||
+        key_honoured(action) || action->retry.attempts < 2 || action->effect == EFFECT_PURE)
+        return;
+    if (action->effect == EFFECT_IDEMPOTENT &&
+        (action->http.method == HTTP_POST || action->http.method == HTTP_PATCH)) {
+        diag = node_warning(cx, "W314", pair->key,
+                            "after a timeout this `%s` is sent again, and %s honours no keys: it "
+                            "can be executed twice",
+                            http_method_name(action->http.method), service_name(cx, action));
+        diag_help(cx->diags, diag,
+                  "declare `idempotency` with a `ttl`, or `effect: compensable` if a repeat is not "
+                  "harmless");
+    } else if (action->effect != EFFECT_IDEMPOTENT && !cx->diags->errors &&
+               doubt_is_retried(cx, action)) {
+        diag = node_warning(cx, "W314", pair->key,
+                            "a 5xx that may have been applied counts as `retryable`, and %s "
+                            "honours no keys: it can be executed twice",
+                            service_name(cx, action));
+        diag_help(cx->diags, diag,
+                  "only 503 says that nothing was done: leave 500, 502 and 504 to the default");
+    }
+}
+
+static void loop_without_names(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    const struct pair *pair = node_get_pair(cx->sources[index].node, "for_each");
+    if (!pair || step->key_by || step->action.effect == EFFECT_PURE ||
+        !cx->sources[index].list_of_answer)
+        return;
+    struct diag *diag = node_warning(
+        cx, "W312", pair->value,
+        "the items come from a service, which may list them in another order: `%s.0` is no name "
+        "for one of them",
+        step->id);
+    diag_help(cx->diags, diag, "name each by what it is: `key_by: item.id`");
+}
+
+static bool may_be_skipped(const struct compiler *cx, uint16_t index)
+{
+    return cx->steps[index].condition || cx->steps[index].on_failure == ON_FAILURE_CONTINUE;
+}
+
+/* A skipped or failed branch counts as done, so the join opens without it. Branches that exclude
+ * each other are all conditional: then that is what the author means. */
+static void join_without_branch(struct compiler *cx, uint16_t index)
+{
+    const struct plan_step *step = &cx->steps[index];
+    const struct node *needs = node_get(cx->sources[index].node, "needs");
+    uint16_t certain = 0;
+    if (!needs || step->needs_count < 2 || step->action.effect == EFFECT_PURE)
+        return;
+    for (uint16_t i = 0; i < step->needs_count; i++)
+        certain += !may_be_skipped(cx, step->needs[i]);
+    for (uint16_t i = 0; certain && i < step->needs_count; i++) {
+        uint16_t need = step->needs[i];
+        if (!may_be_skipped(cx, need) || step_mentions(cx, index, need))
+            continue;
+        struct diag *diag = node_warning(cx, "W313", needs,
+                                         "step `%s` runs also when `%s` was skipped or has failed",
+                                         step->id, cx->steps[need].id);
+        diag_help(cx->diags, diag,
+                  "say when it may: `if: steps.%s.state == 'applied'`, or drop it from `needs`",
+                  cx->steps[need].id);
+        return;
+    }
 }
 
 static void run_id_missing(struct compiler *cx)
@@ -294,6 +449,10 @@ void lint_check(struct compiler *cx)
         budget_too_short(cx, i);
         never_runs(cx, i);
         pure_write(cx, i);
+        executed_twice(cx, i, &cx->steps[i].action, "action");
+        executed_twice(cx, i, &cx->steps[i].compensate, "compensate");
+        loop_without_names(cx, i);
+        join_without_branch(cx, i);
     }
     run_id_missing(cx);
 }

@@ -16,6 +16,8 @@
     X(LANG_SERVICE, "service", "a service", "An entry of `services`.")                      \
     X(LANG_AUTH, "auth", "`auth`", "How a service knows us: one of these.")                 \
     X(LANG_BASIC, "basic", "`basic`", "User and password.")                                 \
+    X(LANG_OAUTH2, "oauth2", "`oauth2`",                                                    \
+      "OAuth 2 client credentials: a token is fetched, kept and renewed.")                  \
     X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                     \
       "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "  \
       "counts as honoured only where a `ttl` is declared.")                                 \
@@ -28,7 +30,16 @@
       "The first one that holds decides, before the default table; a service's come after " \
       "the action's.")                                                                      \
     X(LANG_RETRY, "retry", "`retry`", "Of `retry` and `compensate_retry`.")                 \
-    X(LANG_SCHEDULE, "schedule", "`schedule`", "When runs start by the clock.")
+    X(LANG_SCHEDULE, "schedule", "`schedule`", "When runs start by the clock.")             \
+    X(LANG_TEST_FILE, "test_file", "a file of tests", "Tests alone, `NAME.test.yaml`.")     \
+    X(LANG_TEST, "test", "a test", "An entry of `tests`: one run, simulated.")              \
+    X(LANG_TEST_ANSWER, "test_answer", "an answer",                                         \
+      "What a service answers to one attempt; the words `lost`, `lost_before`, `timeout` "  \
+      "and `connect` say that no answer comes.")                                            \
+    X(LANG_TEST_VERB, "test_verb", "an entry of `at`", "What an operator does then.")       \
+    X(LANG_TEST_EXPECT, "test_expect", "`expect`",                                          \
+      "What must have happened in the end. What is not mentioned is not looked at.")        \
+    X(LANG_TEST_STEP, "test_step", "a step of `expect`", "How the step ended.")
 
 enum lang_group {
     LANG_NO_GROUP,
@@ -50,7 +61,8 @@ enum lang_form {
     LANG_TEMPLATE_MAP,  /* names to scalars with holes */
     LANG_EXPRESSION,
     LANG_BOOLEAN,
-    LANG_COUNT,
+    LANG_COUNT,   /* at least 1 */
+    LANG_INTEGER, /* may be 0 or less */
     LANG_FACTOR,
     LANG_PERCENT,
     LANG_DURATION,
@@ -61,6 +73,8 @@ enum lang_form {
     LANG_GROUP_MAP,     /* names to those */
     LANG_NONE_OR_GROUP, /* `none` or such a map */
     LANG_JSON_SCHEMA,
+    LANG_TEST_ANSWERS, /* effects to an answer or a list of those */
+    LANG_TEST_VERBS,   /* durations to a verb or a map of group `of` */
     LANG_ANY,
 };
 
@@ -69,6 +83,8 @@ enum lang_flag {
     LANG_PLANNED = 2, /* part of the language, not supported by this version */
     LANG_KIND = 4,    /* selects the kind of an action */
 };
+
+#define LANG_TEST_ANSWER_WORDS "lost|lost_before|timeout|connect"
 
 struct lang_key {
     enum lang_group group;

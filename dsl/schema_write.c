@@ -84,6 +84,35 @@ static void none_or_group(struct arena *arena, struct json *to, enum lang_group 
     json_object_add_z(to, "oneOf", list);
 }
 
+static const struct json *either(struct arena *arena, const struct json *a, const struct json *b)
+{
+    struct json *made = object(arena), *list = json_list_new(arena, 2);
+    json_list_add(list, a);
+    json_list_add(list, b);
+    json_object_add_z(made, "oneOf", list);
+    return made;
+}
+
+static const struct json *word_or_group(struct arena *arena, const char *words,
+                                        enum lang_group group)
+{
+    struct json *word = object(arena);
+    json_object_add_z(word, "enum", choices(arena, words));
+    return either(arena, word, reference(arena, group));
+}
+
+static const struct json *answer(struct arena *arena, enum lang_group group)
+{
+    return word_or_group(arena, LANG_TEST_ANSWER_WORDS, group);
+}
+
+static const struct json *one_or_list(struct arena *arena, const struct json *one)
+{
+    struct json *list = object(arena);
+    listed(arena, list, one);
+    return either(arena, one, list);
+}
+
 static const struct json *step_id(struct arena *arena)
 {
     struct json *made = object(arena);
@@ -114,6 +143,7 @@ static void form_write(struct arena *arena, struct json *to, const struct lang_k
         json_object_add_z(to, "type", text(arena, "integer"));
         json_object_add_z(to, "minimum", json_int(arena, 1));
         break;
+    case LANG_INTEGER: json_object_add_z(to, "type", text(arena, "integer")); break;
     case LANG_FACTOR: json_object_add_z(to, "type", text(arena, "number")); break;
     case LANG_PERCENT:
         json_object_add_z(to, "type", type_list(arena, "string", "number", NULL));
@@ -130,6 +160,11 @@ static void form_write(struct arena *arena, struct json *to, const struct lang_k
     case LANG_GROUP_MAP: mapped(arena, to, reference(arena, key->of)); break;
     case LANG_NONE_OR_GROUP: none_or_group(arena, to, key->of); break;
     case LANG_JSON_SCHEMA: json_object_add_z(to, "type", text(arena, "object")); break;
+    case LANG_TEST_ANSWERS: mapped(arena, to, one_or_list(arena, answer(arena, key->of))); break;
+    case LANG_TEST_VERBS:
+        mapped(arena, to,
+               word_or_group(arena, lang_key_find(key->of, STR("do"))->choices, key->of));
+        break;
     case LANG_TEMPLATE:
     case LANG_ANY: break;
     }
@@ -206,12 +241,15 @@ static const char *form_text(enum lang_form form)
     case LANG_TEMPLATE_MAP: return "map of text templates";
     case LANG_EXPRESSION: return "expression";
     case LANG_BOOLEAN: return "`true`, `false`";
-    case LANG_COUNT: return "whole number";
+    case LANG_COUNT:
+    case LANG_INTEGER: return "whole number";
     case LANG_FACTOR: return "number, 1 to 100";
     case LANG_PERCENT: return "percentage";
     case LANG_DURATION: return "duration";
     case LANG_DURATION_TEMPLATE: return "duration, a template";
     case LANG_JSON_SCHEMA: return "schema";
+    case LANG_TEST_ANSWERS:
+    case LANG_TEST_VERBS:
     case LANG_ANY: return "anything";
     case LANG_CHOICE:
     case LANG_GROUP:
@@ -238,6 +276,13 @@ static void value_write(const struct lang_key *key, struct buf *out)
     case LANG_GROUP_LIST: buf_printf(out, "list, see %s", lang_group_title(key->of)); break;
     case LANG_GROUP_MAP: buf_printf(out, "map of names, see %s", lang_group_title(key->of)); break;
     case LANG_NONE_OR_GROUP: buf_printf(out, "`none`, or see %s", lang_group_title(key->of)); break;
+    case LANG_TEST_ANSWERS:
+        buf_printf(out, "map of effects: a word or map, or a list of those, see %s",
+                   lang_group_title(key->of));
+        break;
+    case LANG_TEST_VERBS:
+        buf_printf(out, "map of durations: a verb, or see %s", lang_group_title(key->of));
+        break;
     default: buf_add_z(out, form_text(key->form));
     }
 }

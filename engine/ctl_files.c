@@ -1,9 +1,12 @@
 /*
  * ctl_files.c: validate, apply, schema.
  */
+#include "engine/ctl_files.h"
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
 #include "dsl/schema.h"
+#include "dsl/set.h"
+#include "dsl/tests.h"
 #include "engine/ctl_client.h"
 #include "engine/ctl_json.h"
 #include "engine/ctl_runs.h"
@@ -33,67 +36,83 @@ struct files {
 
 /* --- which files ----------------------------------------------------------------------------- */
 
-static int source_read(struct ctl *ctl, struct file *file)
+int ctl_source_read(struct ctl *ctl, const char *name, struct str *out)
 {
-    FILE *stream = fopen(file->name, "re");
+    FILE *stream = fopen(name, "re");
     if (!stream) {
-        ctl_say(ctl, "could not read %s: %s", file->name, strerror(errno));
+        ctl_say(ctl, "could not read %s: %s", name, strerror(errno));
         return CTL_USAGE;
     }
-    /* One byte more than the compiler takes, so that it says what is too large. */
     char *text = arena_alloc(&ctl->arena, DSL_SOURCE_BYTES_MAX + 2);
     size_t len = fread(text, 1, DSL_SOURCE_BYTES_MAX + 1, stream);
     bool failed = ferror(stream) != 0;
     int why = errno;
     fclose(stream);
-    file->source = (struct str){text, len};
+    *out = (struct str){text, len};
     if (!failed)
         return CTL_OK;
-    ctl_say(ctl, "could not read %s: %s", file->name, strerror(why));
+    ctl_say(ctl, "could not read %s: %s", name, strerror(why));
     return CTL_USAGE;
 }
 
-static int file_add(struct ctl *ctl, struct files *files, const char *name)
+static int file_add(struct ctl *ctl, const char *name, void *arg)
 {
+    struct files *files = arg;
+    if (ctl_is_test_file(name)) {
+        ctl_say(ctl, "%s holds tests, no workflow; play them with: sagactl test %s", name, name);
+        return CTL_USAGE;
+    }
     if (files->count == files->capacity) {
         files->capacity = files->capacity ? 2 * files->capacity : 16;
         files->list = xrealloc(files->list, files->capacity * sizeof(*files->list));
     }
     struct file *file = &files->list[files->count];
     *file = (struct file){.name = name};
-    int code = source_read(ctl, file);
+    int code = ctl_source_read(ctl, name, &file->source);
     if (code)
         return code;
     files->count++;
     return CTL_OK;
 }
 
-static int is_workflow_file(const struct dirent *entry)
+static bool ends_with(const char *name, const char *end)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return entry->d_name[0] != '.' && dot &&
-           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0) &&
+    size_t len = strlen(name), end_len = strlen(end);
+    return len > end_len && strcmp(name + len - end_len, end) == 0;
+}
+
+bool ctl_is_test_file(const char *name)
+{
+    return ends_with(name, ".test.yaml") || ends_with(name, ".test.yml");
+}
+
+static int is_yaml_file(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' &&
+           (ends_with(entry->d_name, ".yaml") || ends_with(entry->d_name, ".yml")) &&
            strcmp(entry->d_name, "sagad.yaml") != 0;
 }
 
-static int dir_add(struct ctl *ctl, struct files *files, const char *dir)
+int ctl_dir_scan(struct ctl *ctl, const char *dir, bool tests,
+                 int (*each)(struct ctl *ctl, const char *name, void *arg), void *arg)
 {
     struct dirent **entries;
-    int count = scandir(dir, &entries, is_workflow_file, alphasort), code = CTL_OK;
+    int count = scandir(dir, &entries, is_yaml_file, alphasort), code = CTL_OK, found = 0;
     if (count < 0) {
         ctl_say(ctl, "could not read the directory %s: %s", dir, strerror(errno));
         return CTL_USAGE;
     }
     const char *slash = dir[strlen(dir) - 1] == '/' ? "" : "/";
     for (int i = 0; i < count; i++) {
-        if (!code)
-            code =
-                file_add(ctl, files,
-                         arena_printf(&ctl->arena, "%s%s%s", dir, slash, entries[i]->d_name).ptr);
+        bool wanted = tests || !ctl_is_test_file(entries[i]->d_name);
+        found += wanted;
+        if (!code && wanted)
+            code = each(
+                ctl, arena_printf(&ctl->arena, "%s%s%s", dir, slash, entries[i]->d_name).ptr, arg);
         free(entries[i]);
     }
     free(entries);
-    if (count)
+    if (found)
         return code;
     ctl_say(ctl, "the directory %s has no *.yaml or *.yml", dir);
     return CTL_USAGE;
@@ -108,6 +127,34 @@ static void files_free(struct files *files)
     free(files->list);
 }
 
+/* What only shows when the files are looked at together. */
+static void children_check(struct ctl *ctl, struct files *files)
+{
+    struct dsl_member *members = arena_array(&ctl->arena, struct dsl_member, files->count);
+    for (size_t i = 0; i < files->count; i++)
+        members[i] = (struct dsl_member){files->list[i].plan, &files->list[i].diags};
+    dsl_set_check(members, files->count, NULL, 0);
+    for (size_t i = 0; i < files->count; i++)
+        if (files->list[i].plan && files->list[i].diags.errors) {
+            plan_unref(files->list[i].plan);
+            files->list[i].plan = NULL;
+        }
+}
+
+/* The `tests` of a workflow count here: what the daemon makes of the file does not depend on them,
+ * but an author wants to hear of them. */
+static void tests_check(struct file *file)
+{
+    if (!file->plan)
+        return;
+    struct tests *tests = dsl_tests_compile(file->source, false, file->plan, &file->diags);
+    if (!tests) {
+        plan_unref(file->plan);
+        file->plan = NULL;
+    }
+    dsl_tests_free(tests);
+}
+
 /* Reads and compiles everything named on the command line. */
 static int files_read(struct ctl *ctl, struct files *files)
 {
@@ -115,7 +162,8 @@ static int files_read(struct ctl *ctl, struct files *files)
     for (unsigned i = 0; i < ctl->args_count; i++) {
         const char *name = ctl->args[i];
         bool is_dir = stat(name, &info) == 0 && S_ISDIR(info.st_mode);
-        int code = is_dir ? dir_add(ctl, files, name) : file_add(ctl, files, name);
+        int code =
+            is_dir ? ctl_dir_scan(ctl, name, false, file_add, files) : file_add(ctl, name, files);
         if (code)
             return code;
     }
@@ -123,8 +171,10 @@ static int files_read(struct ctl *ctl, struct files *files)
         struct file *file = &files->list[i];
         diags_init(&file->diags, file->name, file->source);
         file->plan = dsl_compile(file->source, NULL, &file->diags);
+        tests_check(file);
         diags_sort(&file->diags);
     }
+    children_check(ctl, files);
     return CTL_OK;
 }
 
@@ -229,7 +279,7 @@ int ctl_verb_validate(struct ctl *ctl)
 
 /* --- apply ----------------------------------------------------------------------------------- */
 
-static void diags_say(const struct ctl *ctl, const struct diags *diags)
+void ctl_diags_say(const struct ctl *ctl, const struct diags *diags)
 {
     struct buf text = {0};
     diags_add(&text, diags, ctl->color_stderr);
@@ -279,7 +329,7 @@ static uint32_t daemon_diags_say(struct ctl *ctl, const struct file *file, const
     }
     uint32_t errors = diags.errors;
     diags_sort(&diags);
-    diags_say(ctl, &diags);
+    ctl_diags_say(ctl, &diags);
     diags_free(&diags);
     return errors;
 }
@@ -384,7 +434,7 @@ static int files_check(struct ctl *ctl, const struct files *files)
     int code = CTL_OK;
     for (size_t i = 0; i < files->count; i++) {
         const struct file *file = &files->list[i];
-        diags_say(ctl, &file->diags);
+        ctl_diags_say(ctl, &file->diags);
         if (file->plan)
             continue;
         ctl_say(ctl, "%s: " STR_FMT, file->name, STR_ARG(found_text(ctl, &file->diags)));

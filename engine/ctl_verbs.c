@@ -57,6 +57,44 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "All files are checked first; if one has an error, nothing is applied. New runs use\n"
               "the new definition, runs in flight keep theirs.",
      .run = ctl_verb_apply},
+    {.name = "test",
+     .group = GROUP_FILES,
+     .args = "FILE|DIR...",
+     .args_min = 1,
+     .args_max = CTL_ARGS_MAX,
+     .arg = CTL_ARG_FILE,
+     .summary = "play the tests of workflows in simulated time, with or without faults",
+     .about =
+         "FILE is a workflow with `tests`, or NAME.test.yaml, which names one. Nothing is sent "
+         "and\n"
+         "nothing is stored: services answer as the tests say, time is simulated.\n"
+         "With --faults each test is walked again and again: each call refused, not to be had,\n"
+         "lost, its answer lost, arriving twice; the daemon dying and an operator cancelling at\n"
+         "each record. The table says how each walk ended; a workflow without tests is played\n"
+         "with an input made from its schema. A parked run is no failure, it is listed.\n"
+         "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
+     .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
+     .run = ctl_verb_test},
+    {.name = "graph",
+     .group = GROUP_FILES,
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_FILE,
+     .summary = "draw a workflow: the way forward, and the way back with what undoes each step",
+     .about =
+         "Solid arrows lead forward; dashed ones back, each with the compensation of the step\n"
+         "that it leaves. Pivots are hexagons: behind one there is no way back. Mermaid is shown "
+         "by\n"
+         "most places that show Markdown; dot is Graphviz's language; svg needs Graphviz "
+         "installed.\n"
+         "-o json gives the same as data. Needs no daemon, except for --run.",
+     .options =
+         {
+             {OPT_PICTURE, "mermaid (the default), dot or svg"},
+             {OPT_RUN, "paint the steps with the states of this run; a unique beginning will do"},
+         },
+     .run = ctl_verb_graph},
     {.name = "workflows",
      .group = GROUP_FILES,
      .args = "",

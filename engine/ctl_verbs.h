@@ -49,7 +49,10 @@ enum ctl_value {
     X(OPT_FORCE, "force", 0, NULL, CTL_FLAG, NULL)                                   \
     X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)                       \
     X(OPT_DATA, "data", 0, "JSON|@FILE|-", CTL_JSON, NULL)                           \
-    X(OPT_AT, "at", 0, "TIME", CTL_TEXT, NULL)
+    X(OPT_AT, "at", 0, "TIME", CTL_TEXT, NULL)                                       \
+    X(OPT_FAULTS, "faults", 0, NULL, CTL_FLAG, NULL)                                 \
+    X(OPT_PICTURE, "format", 0, "FORMAT", CTL_CHOICE, "mermaid|dot|svg")             \
+    X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -125,6 +128,7 @@ int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
 int ctl_verb_events(struct ctl *ctl);
 int ctl_verb_explain(struct ctl *ctl);
+int ctl_verb_graph(struct ctl *ctl);
 int ctl_verb_help(struct ctl *ctl);
 int ctl_verb_list(struct ctl *ctl);
 int ctl_verb_operate(struct ctl *ctl); /* cancel, pause, resume, compensate, abandon, retry */
@@ -135,6 +139,7 @@ int ctl_verb_schema(struct ctl *ctl);
 int ctl_verb_settle(struct ctl *ctl);
 int ctl_verb_show(struct ctl *ctl);
 int ctl_verb_skip(struct ctl *ctl);
+int ctl_verb_test(struct ctl *ctl);
 int ctl_verb_validate(struct ctl *ctl);
 int ctl_verb_wait(struct ctl *ctl);
 int ctl_verb_watch(struct ctl *ctl);

@@ -550,8 +550,7 @@ int daemon_apply(struct daemon *daemon, const char *path, struct buf *report,
         return code;
     }
     diags_init(&diags, path, source);
-    struct plan *plan = dsl_compile(source, &daemon->dsl, &diags);
-    diags_sort(&diags);
+    struct plan *plan = plans_compile(daemon->plans, source, &diags);
     diags_print(&diags, false, report);
     if (plan) {
         struct file_apply *apply = xcalloc(1, sizeof(*apply));

@@ -1,6 +1,7 @@
 #include "engine/plans.h"
 
 #include "dsl/jsonschema.h"
+#include "dsl/set.h"
 #include "engine/base/map.h"
 
 #include <stdlib.h>
@@ -147,6 +148,24 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
         plan = NULL;
     }
     arena_free(&scratch);
+    return plan;
+}
+
+struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags)
+{
+    struct plan *plan = dsl_compile(source, plans->options, diags);
+    const struct plan **known = xcalloc(plans->by_name.count + 1, sizeof(*known));
+    size_t count = 0;
+    for (size_t i = 0; i < plans->by_name.size; i++)
+        for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
+            known[count++] = CONTAINER_OF(node, struct entry, by_name)->plan;
+    dsl_set_check(&(struct dsl_member){plan, diags}, 1, known, count);
+    free(known);
+    diags_sort(diags);
+    if (plan && diags->errors) {
+        plan_unref(plan);
+        plan = NULL;
+    }
     return plan;
 }
 

@@ -28,6 +28,9 @@ const struct plan *plans_current(const struct plans *plans, struct str name);
  * the first misfit. For port_plans. */
 const struct plan *plans_for_input(const struct plans *plans, struct str name,
                                    const struct json *input, struct err *err);
+/* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
+ * children that it runs. NULL if there are errors; sorted. */
+struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags);
 /* The known workflow name nearest to `name`, or NULL. */
 const char *plans_nearest(const struct plans *plans, struct str name);
 

@@ -691,7 +691,7 @@ static bool wants_fresh_connection(const struct plan_action *action)
 
 void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
 {
-    if (command->rendered.request.action->kind == ACTION_CHILD) {
+    if (command->rendered.request.action->kind == ACTION_CHILD && runner->config.plans.find) {
         child_invoke(runner, slot, command);
         return;
     }
@@ -749,7 +749,7 @@ void work_finish(struct runner *runner, struct work *work)
             command_invoke(runner, slot, command);
         else if (command->kind == COMMAND_ROLLBACK)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
-        else if (command->kind == COMMAND_CHILD_CANCEL)
+        else if (command->kind == COMMAND_CHILD_CANCEL && runner->config.plans.find)
             child_cancel(runner, slot, command);
         else if (command->kind == COMMAND_OFFER && runner->config.tasks.offer)
             runner->config.tasks.offer(runner->config.tasks.arg, command->offer.queue, slot->id,

@@ -304,7 +304,8 @@ static char *default_name(void)
 static bool is_workflow_file(const char *name)
 {
     size_t len = strlen(name);
-    return len > 5 && name[0] != '.' && strcmp(name + len - 5, ".yaml") == 0 &&
+    bool tests = len > 10 && strcmp(name + len - 10, ".test.yaml") == 0; /* of `sagactl test` */
+    return len > 5 && name[0] != '.' && strcmp(name + len - 5, ".yaml") == 0 && !tests &&
            strcmp(name, "sagad.yaml") != 0;
 }
 

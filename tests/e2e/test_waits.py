@@ -384,10 +384,11 @@ def detached_children_and_long_names(env):
 
 
 @case
-def a_workflow_that_starts_itself_ends(env):
+def children_are_nested_16_deep_at_most(env):
     daemon = env.daemon("a").start("--lease", "2s")
-    daemon.apply("workflow: matryoshka\nsteps:\n  - {id: d, action: {child: matryoshka}}\n")
-    daemon.start_run("matryoshka", run_id="m")
+    for i in range(18):
+        daemon.apply("workflow: m%d\nsteps:\n  - {id: d, action: {child: m%d}}\n" % (i, i + 1))
+    daemon.start_run("m0", run_id="m")
     assert env.wait_state("m") == "compensated"
     assert env.sql("select count(*) from saga.runs") == "17"
     assert env.sql("select count(*) from saga.runs where state <> 'compensated'") == "0"

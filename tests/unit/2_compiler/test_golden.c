@@ -17,6 +17,8 @@
 
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
+#include "dsl/set.h"
+#include "dsl/tests.h"
 
 #define FOLDER "tests/golden/dsl"
 #define FILES_MAX 500
@@ -76,6 +78,12 @@ static void golden(void **state)
     diags_init(&diags, file, buf_str(&source));
     struct plan *plan = dsl_compile(buf_str(&source), &options, &diags);
     assert_int_equal(plan == NULL, diags.errors > 0);
+    if (plan) { /* as `sagactl validate` does */
+        dsl_tests_free(dsl_tests_compile(buf_str(&source), false, plan, &diags));
+        dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
+        if (diags.errors)
+            plan_unref(plan), plan = NULL;
+    }
     diags_print(&diags, false, &text);
     if (plan)
         buf_printf(&text, "%s: %u steps, %u warnings\n", file, plan->steps_count, diags.warnings);

@@ -1,0 +1,982 @@
+/*
+ * stub_world.c: see the header. One daemon, one lane, one submit; the events of one instant happen
+ * in the order in which they were asked for.
+ */
+#include "engine/stub_world.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "engine/base/map.h"
+#include "engine/base/rand.h"
+#include "engine/key.h"
+#include "engine/outcome.h"
+#include "engine/runner.h"
+
+#define LEAD_US MS_US /* the daemon is there before the client */
+
+struct stub_event {
+    struct stub_event *before, *after; /* of the queue */
+    int64_t at;
+    void (*fn)(struct stub_event *event);
+    struct stub_world *world;
+    uint64_t incarnation; /* of the daemon that it is meant for */
+    void *data;
+};
+
+struct message { /* a unit on its way */
+    struct unit *unit;
+    uint64_t seq, invocation;
+    struct unit_answer answer;
+};
+
+struct flight { /* an attempt on its way */
+    struct map_node node;
+    uint64_t id;
+    const struct plan_action *action;
+    struct str service, name;
+    struct stub_effect *effect;
+    struct test_answer answer;
+    int64_t timeout_us, sent_at;
+    bool own_database, is_again;
+    struct reply reply;
+};
+
+struct sends { /* how often an effect was sent: which answer is next */
+    struct sends *next;
+    uint16_t step;
+    struct str item;
+    enum direction direction;
+    uint32_t count;
+};
+
+struct stub_world {
+    const struct stub_config *config;
+    struct stub_result *out;
+    struct arena *arena;             /* the result's */
+    struct stub_event *first, *last; /* ascending */
+    int64_t now, starts_at;
+    uint64_t order;
+    struct runner *runner; /* NULL: dead */
+    uint64_t incarnation, epoch, seq;
+    int64_t turn_at;
+    bool row_exists;
+    struct map flights;
+    struct sends *sends;
+    struct stub_effect **effects_tail;
+    uint32_t calls_size, lines_size;
+};
+
+static void daemon_boots(struct stub_event *event);
+static void daemon_poke(struct stub_world *world, int64_t delay_us);
+
+/* --- small things ------------------------------------------------------------------------------
+ */
+
+static int64_t since_submit(const struct stub_world *world)
+{
+    return world->now - world->starts_at;
+}
+
+static void *grown(struct arena *arena, void *list, uint32_t count, uint32_t *size, size_t each)
+{
+    if (count < *size)
+        return list;
+    *size = *size ? 2 * *size : 32;
+    void *larger = arena_alloc_array(arena, *size, each);
+    if (count)
+        memcpy(larger, list, count * each);
+    return larger;
+}
+
+static void tell(struct stub_world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void tell(struct stub_world *world, const char *fmt, ...)
+{
+    struct stub_result *out = world->out;
+    struct buf text = {0};
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(&text, fmt, args);
+    va_end(args);
+    out->lines =
+        grown(world->arena, out->lines, out->lines_count, &world->lines_size, sizeof(*out->lines));
+    out->lines[out->lines_count++] =
+        (struct stub_line){since_submit(world), arena_str(world->arena, buf_str(&text))};
+    buf_free(&text);
+}
+
+static void broken(struct stub_world *world, const char *what)
+{
+    if (what && !world->out->broken)
+        world->out->broken = arena_strdup(world->arena, what);
+}
+
+static struct stub_event *schedule(struct stub_world *world, int64_t delay_us, void *data,
+                                   void (*fn)(struct stub_event *event))
+{
+    struct stub_event *event = arena_new(world->arena, struct stub_event);
+    event->fn = fn;
+    event->world = world;
+    event->incarnation = world->incarnation;
+    event->data = data;
+    event->at = wall_add((struct wall){world->now}, delay_us).us;
+    struct stub_event *before = world->last; /* most events come last, or nearly */
+    while (before && before->at > event->at)
+        before = before->before;
+    event->before = before;
+    event->after = before ? before->after : world->first;
+    *(before ? &before->after : &world->first) = event;
+    *(event->after ? &event->after->before : &world->last) = event;
+    return event;
+}
+
+static bool event_reaches(const struct stub_event *event)
+{
+    return event->world->runner && event->incarnation == event->world->incarnation;
+}
+
+/* --- the daemon ---------------------------------------------------------------------------------
+ */
+
+static void daemon_turn(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    if (!event_reaches(event))
+        return;
+    if (world->turn_at && world->now >= world->turn_at)
+        world->turn_at = 0;
+    runner_turn(world->runner, (struct wall){world->now});
+    struct wall due = runner_due(world->runner);
+    if (runner_has_work(world->runner))
+        daemon_poke(world, 0);
+    else if (wall_is_set(due))
+        daemon_poke(world, MAX(due.us - world->now, INT64_C(0)));
+}
+
+static void daemon_poke(struct stub_world *world, int64_t delay_us)
+{
+    int64_t at = world->now + delay_us;
+    if (world->turn_at && world->turn_at <= at)
+        return;
+    world->turn_at = at;
+    schedule(world, delay_us, NULL, daemon_turn);
+}
+
+static void daemon_crash(struct stub_world *world, const char *when)
+{
+    tell(world, "the daemon dies %s", when);
+    runner_free(world->runner);
+    world->runner = NULL;
+    world->incarnation++;
+    world->turn_at = 0;
+    schedule(world, STUB_RESTART_US, NULL, daemon_boots);
+}
+
+/* --- the store ----------------------------------------------------------------------------------
+ */
+
+static void *stub_encode(void *arg, const struct unit *unit)
+{
+    struct stub_world *world = arg;
+    return stub_unit_copy(unit, world->arena);
+}
+
+static void stub_encoded_free(void *arg, void *encoded)
+{
+    (void)arg, (void)encoded; /* lies in the world's arena */
+}
+
+static const struct stub_fault *unit_fault(const struct stub_world *world,
+                                           enum stub_fault_kind kind)
+{
+    for (uint32_t i = 0; i < world->config->faults_count; i++)
+        if (world->config->faults[i].kind == kind &&
+            world->config->faults[i].unit == world->out->units)
+            return &world->config->faults[i];
+    return NULL;
+}
+
+static struct str effect_name(struct stub_world *world, const struct effect_ref *ref)
+{
+    struct str name = key_instance(&world->config->plan->steps[ref->step], ref->item, world->arena);
+    return ref->direction == DIRECTION_EXECUTE
+               ? name
+               : arena_printf(world->arena, STR_FMT ":compensate", STR_ARG(name));
+}
+
+static struct str error_message(struct stub_world *world, struct str error)
+{
+    const struct json *value;
+    struct err err;
+    if (!error.len || json_parse(error, world->arena, &value, &err) != 0)
+        return STR("");
+    struct str message = json_get_text(value, "message");
+    return message.ptr ? message : STR("");
+}
+
+/* What the calls do not show by themselves. */
+static void record_tell(struct stub_world *world, const struct run_record *record,
+                        struct record_run *was)
+{
+    struct str name, why;
+    switch (record->kind) {
+    case RECORD_CLAIM:
+    case RECORD_EFFECT:
+        name = effect_name(world, &record->effect.ref);
+        why = error_message(world, record->effect.state.error);
+        switch (record->effect.state.state) {
+        case STEP_REFUSED:
+        case STEP_UNKNOWN:
+        case STEP_SKIPPED:
+        case STEP_WITHDRAWN:
+            tell(world, STR_FMT " is %s%s" STR_FMT, STR_ARG(name),
+                 step_state_name(record->effect.state.state), why.len ? ": " : "", STR_ARG(why));
+            break;
+        case STEP_WAITING: tell(world, STR_FMT " waits", STR_ARG(name)); break;
+        case STEP_NONE:
+        case STEP_PENDING:
+        case STEP_CLAIMED:
+        case STEP_RETRYING:
+        case STEP_APPLIED: break;
+        }
+        break;
+    case RECORD_RUN:
+        if (record->run.state == was->state && record->run.paused == was->paused)
+            break;
+        *was = record->run;
+        tell(world, "the run is %s%s%s%s", run_state_name(record->run.state),
+             record->run.state == RUN_PARKED ? ": " : "",
+             record->run.state == RUN_PARKED ? park_reason_name(record->run.reason) : "",
+             record->run.paused ? ", paused" : "");
+        break;
+    case RECORD_NONE:
+    case RECORD_START:
+    case RECORD_ATTEMPT:
+    case RECORD_EVENT:
+    case RECORD_SIGNAL:
+    case RECORD_INBOX:
+    case RECORD_BEGUN:
+    case RECORD_KIND_COUNT: break;
+    }
+}
+
+static void unit_write(struct stub_world *world, const struct unit *unit)
+{
+    struct stub_row *row = &world->out->row;
+    for (uint32_t i = 0; i < unit->runs_count; i++) {
+        const struct unit_run *run = &unit->runs[i];
+        struct record_run was = row->now;
+        for (uint32_t j = 0; j < run->records_count; j++)
+            record_tell(world, &run->records[j], &was);
+        /* The run's own row first: claims are checked against its turn. */
+        for (int pass = 0; pass < 2; pass++)
+            for (uint32_t j = 0; j < run->records_count; j++) {
+                const struct run_record *record = &run->records[j];
+                bool own = record->kind == RECORD_START || record->kind == RECORD_RUN;
+                if (own != (pass == 0))
+                    continue;
+                if (record->kind == RECORD_RUN && record->run.state != row->now.state)
+                    world->out->ended_us = since_submit(world);
+                broken(world, stub_row_write(row, record));
+            }
+        world->row_exists = true;
+    }
+}
+
+/* apply_v1 as far as one daemon needs it. */
+static struct unit_answer unit_apply(struct stub_world *world, const struct message *message)
+{
+    struct unit_answer answer = {.verdict = UNIT_APPLIED, .db_now = {world->now}};
+    if (message->seq != world->seq + 1) {
+        answer.verdict = UNIT_GAP;
+        return answer;
+    }
+    world->seq++;
+    unit_write(world, message->unit);
+    return answer;
+}
+
+static void cancel_now(struct stub_event *event);
+
+static void unit_answered(struct stub_event *event)
+{
+    struct message *message = event->data;
+    if (!event_reaches(event))
+        return;
+    if (message->invocation)
+        runner_commit_answer(event->world->runner, message->invocation, &message->answer);
+    else
+        runner_unit_answer(event->world->runner, &message->answer);
+    daemon_poke(event->world, 0);
+}
+
+/* Counts the unit; true if the daemon dies before it is written. */
+static bool unit_is_lost(struct stub_world *world)
+{
+    world->out->units++;
+    if (!unit_fault(world, STUB_FAULT_CRASH_BEFORE))
+        return false;
+    daemon_crash(world, "before its record is written");
+    return true;
+}
+
+static void unit_is_durable(struct stub_world *world, struct message *message)
+{
+    if (unit_fault(world, STUB_FAULT_CRASH_AFTER)) {
+        daemon_crash(world, "after its record is written");
+        return;
+    }
+    if (unit_fault(world, STUB_FAULT_CANCEL))
+        schedule(world, 0, NULL, cancel_now);
+    schedule(world, 0, message, unit_answered);
+}
+
+static void unit_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct message *message = event->data;
+    if (!event_reaches(event) || unit_is_lost(world))
+        return;
+    message->answer = unit_apply(world, message);
+    unit_is_durable(world, message);
+}
+
+static void stub_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
+{
+    struct stub_world *world = arg;
+    struct message *message = arena_new(world->arena, struct message);
+    message->unit = encoded;
+    message->seq = seq;
+    ASSERT(epoch == world->epoch);
+    schedule(world, 0, message, unit_arrived);
+}
+
+static void ledger_effect(struct stub_world *world, struct stub_effect *effect)
+{
+    if (!effect->effects++) {
+        effect->order = ++world->order;
+        effect->first_at_us = world->now;
+    }
+}
+
+static struct flight *flight_find(struct stub_world *world, uint64_t id)
+{
+    struct map_node *node = map_first(&world->flights, rand_mix(id));
+    for (; node; node = map_next(node)) {
+        struct flight *flight = CONTAINER_OF(node, struct flight, node);
+        if (flight->id == id)
+            return flight;
+    }
+    return NULL;
+}
+
+/* The rows of the action and its record, or neither. */
+static void commit_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct message *message = event->data;
+    if (!event_reaches(event))
+        return;
+    struct flight *flight = flight_find(world, message->invocation);
+    ASSERT(flight);
+    if (unit_is_lost(world))
+        return;
+    message->answer = (struct unit_answer){.verdict = UNIT_APPLIED, .db_now = {world->now}};
+    ledger_effect(world, flight->effect);
+    unit_write(world, message->unit);
+    unit_is_durable(world, message);
+}
+
+static void stub_commit(void *arg, uint64_t id, void *encoded)
+{
+    struct stub_world *world = arg;
+    struct message *message = arena_new(world->arena, struct message);
+    message->unit = encoded;
+    message->invocation = id;
+    schedule(world, 0, message, commit_arrived);
+}
+
+static void row_load(struct stub_world *world, bool pickups)
+{
+    uint32_t count;
+    struct stub_row *row = &world->out->row;
+    const struct run_record *records = stub_row_load(row, pickups, world->arena, &count);
+    runner_loaded(world->runner, row->plan, row->id, records, count);
+}
+
+static void load_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    const struct stub_row *row = &world->out->row;
+    uint64_t *shards = event->data;
+    if (!event_reaches(event))
+        return;
+    bool open =
+        world->row_exists && !run_state_is_terminal(row->now.state) && row->now.state != RUN_PARKED;
+    if (open && *shards >> shard_of(row->id) & 1)
+        row_load(world, true);
+    runner_load_done(world->runner, *shards);
+    daemon_poke(world, 0);
+}
+
+static void stub_load(void *arg, uint64_t shards)
+{
+    struct stub_world *world = arg;
+    uint64_t *which = arena_new(world->arena, uint64_t);
+    *which = shards;
+    schedule(world, 0, which, load_arrived);
+}
+
+static void load_run_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct str *run_id = event->data;
+    if (!event_reaches(event))
+        return;
+    if (world->row_exists && str_eq(*run_id, world->out->row.id))
+        row_load(world, false);
+    runner_load_run_done(world->runner, *run_id);
+    daemon_poke(world, 0);
+}
+
+static void stub_load_run(void *arg, struct str run_id)
+{
+    struct stub_world *world = arg;
+    struct str *which = arena_new(world->arena, struct str);
+    *which = arena_str(world->arena, run_id);
+    schedule(world, 0, which, load_run_arrived);
+}
+
+/* --- the services -------------------------------------------------------------------------------
+ */
+
+static struct stub_effect *ledger_find(struct stub_world *world, const struct invocation *from,
+                                       uint16_t step, struct str item)
+{
+    struct stub_effect *effect = world->out->effects;
+    const struct plan_action *action = from->request->action;
+    for (; effect; effect = effect->next)
+        if (str_eq(effect->key, from->key) && effect->step == step)
+            return effect;
+    effect = arena_new(world->arena, struct stub_effect);
+    *effect = (struct stub_effect){
+        .key = arena_str(world->arena, from->key),
+        .step = step,
+        .item = item,
+        .direction = from->direction,
+        .honours_key = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us > 0,
+        .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT,
+    };
+    *world->effects_tail = effect;
+    world->effects_tail = &effect->next;
+    return effect;
+}
+
+static uint32_t send_count(struct stub_world *world, uint16_t step, struct str item,
+                           enum direction direction)
+{
+    struct sends *sends = world->sends;
+    for (; sends; sends = sends->next)
+        if (sends->step == step && sends->direction == direction && str_eq(sends->item, item))
+            return ++sends->count;
+    sends = arena_new(world->arena, struct sends);
+    *sends = (struct sends){world->sends, step, item, direction, 1};
+    world->sends = sends;
+    return 1;
+}
+
+/* A test's own answers for an item win over those for all items of its step. */
+static const struct test_answers *answers_find(const struct stub_world *world, uint16_t step,
+                                               struct str item, bool compensation)
+{
+    const struct test_answers *found = NULL;
+    for (uint32_t i = 0; i < world->config->answers_count; i++) {
+        const struct test_answers *answers = &world->config->answers[i];
+        if (answers->step != step || answers->compensation != compensation || !answers->count)
+            continue;
+        if (str_eq(answers->item, item))
+            return answers;
+        if (!answers->item.len)
+            found = answers;
+    }
+    return found;
+}
+
+static bool fault_is_for(const struct stub_fault *fault, enum stub_fault_kind kind, uint16_t step,
+                         bool compensation)
+{
+    return fault->kind == kind && fault->step == step && fault->compensation == compensation;
+}
+
+static struct test_answer answer_choose(const struct stub_world *world, uint16_t step,
+                                        struct str item, bool compensation, uint32_t send)
+{
+    for (uint32_t i = 0; i < world->config->faults_count; i++) {
+        const struct stub_fault *fault = &world->config->faults[i];
+        if (fault_is_for(fault, STUB_FAULT_ANSWER, step, compensation) && send >= fault->first &&
+            send <= fault->last)
+            return fault->answer;
+    }
+    const struct test_answers *answers = answers_find(world, step, item, compensation);
+    if (answers)
+        return answers->list[MIN(send, answers->count) - 1];
+    return (struct test_answer){.kind = TEST_ANSWER_REPLY, .after_us = -1};
+}
+
+static bool is_duplicated(const struct stub_world *world, const struct stub_effect *effect)
+{
+    for (uint32_t i = 0; i < world->config->faults_count; i++)
+        if (fault_is_for(&world->config->faults[i], STUB_FAULT_DUPLICATE, effect->step,
+                         effect->direction == DIRECTION_COMPENSATE))
+            return true;
+    return false;
+}
+
+static const struct request_pair *headers_make(struct stub_world *world, const struct json *headers,
+                                               uint16_t *count)
+{
+    *count = headers ? (uint16_t)headers->count : 0;
+    struct request_pair *pairs = arena_array(world->arena, struct request_pair, *count);
+    for (uint16_t i = 0; i < *count; i++)
+        pairs[i] = (struct request_pair){headers->members[i].name, headers->members[i].value->text};
+    return pairs;
+}
+
+/* What the service says, were it to arrive. */
+static void reply_make(struct stub_world *world, struct flight *flight)
+{
+    const struct test_answer *answer = &flight->answer;
+    struct reply *reply = &flight->reply;
+    struct str usual = flight->effect->direction == DIRECTION_EXECUTE && world->config->outputs
+                           ? world->config->outputs[flight->effect->step]
+                           : STR("{}");
+    reply->body = answer->body.ptr ? answer->body : usual;
+    switch (flight->action->kind) {
+    case ACTION_HTTP:
+        reply->kind = REPLY_HTTP;
+        reply->status = answer->status ? answer->status : 200;
+        reply->headers = headers_make(world, answer->headers, &reply->headers_count);
+        if (!answer->body.ptr && reply->status >= 300)
+            reply->body = STR_NONE;
+        return;
+    case ACTION_EXEC:
+        reply->kind = REPLY_EXEC;
+        reply->status = answer->exit;
+        reply->stderr_text = answer->stderr_text;
+        return;
+    case ACTION_SQL:
+        reply->kind = flight->own_database && !answer->sqlstate[0] ? REPLY_SQL_OPEN : REPLY_SQL;
+        memcpy(reply->sqlstate, answer->sqlstate, sizeof(reply->sqlstate));
+        if (!answer->body.ptr)
+            reply->body = str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
+        return;
+    case ACTION_CHILD: /* taken to do what it is asked */
+        reply->kind = REPLY_CHILD;
+        reply->child = flight->action->child.detached ? CHILD_STARTED : CHILD_DONE;
+        return;
+    case ACTION_WORKER:
+    case ACTION_SLEEP:
+    case ACTION_UNTIL:
+    case ACTION_WAIT_FOR:
+    case ACTION_NONE: break;
+    }
+    ASSERT(!"a kind that is sent");
+}
+
+static void no_step(const void *arg, uint16_t step, struct arena *scratch, struct expr_step *out)
+{
+    (void)arg, (void)step, (void)scratch;
+    *out = (struct expr_step){.state = STR("applied")};
+}
+
+/* Whether the service did what it was asked, by its own answer: what the workflow calls applied.
+ * Rules that look at more than the answer and the input count as not matching. */
+static bool is_done(struct stub_world *world, const struct flight *flight)
+{
+    struct verdict verdict;
+    struct expr_scope scope = {.input = world->config->input,
+                               .env = world->config->env,
+                               .index = -1,
+                               .run_id = world->config->run_id,
+                               .key = flight->effect->key,
+                               .now = {world->now},
+                               .started_at = {world->starts_at},
+                               .step = no_step};
+    if (flight->answer.done != TEST_DONE_BY_ANSWER)
+        return flight->answer.done == TEST_DONE_YES;
+    outcome_judge(flight->action, &flight->reply, &scope, world->arena, &verdict);
+    return verdict.outcome == OUTCOME_APPLIED;
+}
+
+static void reply_arrived(struct stub_event *event)
+{
+    struct flight *flight = event->data;
+    if (!event_reaches(event))
+        return;
+    flight->reply.ended_at = (struct wall){event->world->now};
+    runner_reply(event->world->runner, flight->id, &flight->reply);
+    daemon_poke(event->world, 0);
+}
+
+static void said(const struct reply *reply, struct buf *out)
+{
+    switch (reply->kind) {
+    case REPLY_HTTP: buf_printf(out, "%d", reply->status); break;
+    case REPLY_EXEC: buf_printf(out, "exit %d", reply->status); break;
+    case REPLY_SQL:
+    case REPLY_SQL_OPEN: buf_printf(out, "%s", reply->sqlstate[0] ? reply->sqlstate : "ok"); break;
+    case REPLY_CHILD: buf_add_z(out, "ended"); break;
+    case REPLY_WORKER: buf_add_z(out, reply->failed ? "failed" : "completed"); break;
+    case REPLY_NONE:
+    case REPLY_CANNOT_SEND:
+    case REPLY_NOT_CONNECTED:
+    case REPLY_LOCAL_SHORTAGE:
+    case REPLY_NOT_SENT:
+    case REPLY_NO_ANSWER: break;
+    }
+}
+
+/* The request is at the service. */
+static void request_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct flight *flight = event->data;
+    struct stub_effect *effect = flight->effect;
+    bool known = effect->honours_key && effect->effects;
+    struct buf text = {0};
+    reply_make(world, flight);
+    bool done = flight->answer.kind == TEST_ANSWER_LOST || is_done(world, flight);
+    unsigned arrivals = is_duplicated(world, effect) ? 2 : 1;
+    for (unsigned i = 0; i < arrivals; i++) {
+        effect->requests++;
+        effect->duplicates += i;
+        known = effect->honours_key && effect->effects;
+        if (done && !known && !flight->own_database)
+            ledger_effect(world, effect);
+    }
+    said(&flight->reply, &text);
+    if (flight->answer.kind == TEST_ANSWER_LOST) {
+        tell(world, STR_FMT " is done, its answer is lost", STR_ARG(flight->name));
+        flight->reply = (struct reply){.kind = REPLY_NO_ANSWER, .error = STR("connection reset")};
+    } else {
+        tell(world, STR_FMT " -> " STR_FMT "%s%s", STR_ARG(flight->name), STR_ARG(buf_str(&text)),
+             arrivals > 1 ? ", arrived twice" : "",
+             known && arrivals == 1 ? ", known by its key" : "");
+    }
+    flight->reply.sent_at = (struct wall){flight->sent_at};
+    buf_free(&text);
+    schedule(world, 0, flight, reply_arrived)->incarnation = event->incarnation;
+}
+
+static void request_failed(struct stub_event *event)
+{
+    struct flight *flight = event->data;
+    if (event_reaches(event))
+        tell(event->world, STR_FMT ": " STR_FMT, STR_ARG(flight->name),
+             STR_ARG(flight->reply.error));
+    reply_arrived(event);
+}
+
+/* No service sees the request. */
+static void request_fails(struct stub_world *world, struct flight *flight)
+{
+    struct reply *reply = &flight->reply;
+    int64_t delay_us = STUB_LATENCY_US;
+    reply->sent_at = (struct wall){world->now};
+    reply->kind = REPLY_NO_ANSWER;
+    switch (flight->answer.kind) {
+    case TEST_ANSWER_CONNECT:
+        reply->kind = REPLY_NOT_CONNECTED;
+        reply->error = STR("connection refused");
+        break;
+    case TEST_ANSWER_TIMEOUT:
+        reply->timed_out = true;
+        reply->error = STR("timed out");
+        delay_us = flight->timeout_us;
+        break;
+    case TEST_ANSWER_LOST_BEFORE: reply->error = STR("connection reset"); break;
+    case TEST_ANSWER_NONE:
+    case TEST_ANSWER_REPLY:
+    case TEST_ANSWER_LOST: ASSERT(!"an answer that fails");
+    }
+    if (flight->own_database) { /* rolled back for certain */
+        reply->kind = REPLY_SQL;
+        memcpy(reply->sqlstate, "08006", 6);
+    }
+    schedule(world, delay_us, flight, request_failed);
+}
+
+static void call_note(struct stub_world *world, uint16_t step, struct str item,
+                      const struct invocation *from)
+{
+    struct stub_result *out = world->out;
+    struct effect_ref ref = {.step = step, .item = item, .direction = from->direction};
+    out->calls =
+        grown(world->arena, out->calls, out->calls_count, &world->calls_size, sizeof(*out->calls));
+    out->calls[out->calls_count++] = (struct stub_call){since_submit(world), step, item,
+                                                        from->direction, effect_name(world, &ref)};
+}
+
+/* "charge: post payments/charges" */
+static void send_tell(struct stub_world *world, const struct invocation *from, struct str name)
+{
+    const struct request *request = from->request;
+    struct buf text = {0};
+    switch (request->action->kind) {
+    case ACTION_HTTP:
+        buf_printf(&text, "%s %s" STR_FMT, http_method_name(request->action->http.method),
+                   request->service->name, STR_ARG(request->target));
+        break;
+    case ACTION_EXEC:
+        for (uint16_t i = 0; i < request->args_count; i++)
+            buf_printf(&text, "%s" STR_FMT, i ? " " : "", STR_ARG(request->args[i]));
+        break;
+    default: buf_add_z(&text, action_kind_name(request->action->kind));
+    }
+    tell(world, STR_FMT ": " STR_FMT "%s", STR_ARG(name), STR_ARG(buf_str(&text)),
+         from->attempt > 1 ? arena_printf(world->arena, ", attempt %u", from->attempt).ptr : "");
+    buf_free(&text);
+}
+
+/* Law 3 of the runner: whatever is sent was claimed durably, in a direction that allows it. */
+static void claim_check(struct stub_world *world, const struct invocation *from, uint16_t step,
+                        struct str item)
+{
+    const struct record_effect *effect =
+        stub_row_newest(&world->out->row, step, item, from->direction);
+    if (!effect || effect->state.state != STEP_CLAIMED || effect->state.attempts != from->attempt)
+        broken(world, arena_printf(world->arena, "%s is sent without a durable claim",
+                                   world->config->plan->steps[step].id)
+                          .ptr);
+    else if (from->direction == DIRECTION_EXECUTE &&
+             world->out->row.now.direction == DIRECTION_COMPENSATE && !effect->state.maybe_applied)
+        broken(world, arena_printf(world->arena, "%s is sent forward after the run has turned",
+                                   world->config->plan->steps[step].id)
+                          .ptr);
+}
+
+static void stub_start(void *arg, const struct invocation *from)
+{
+    struct stub_world *world = arg;
+    const char *dot = memchr(from->step.ptr, '.', from->step.len);
+    struct str id = {from->step.ptr, dot ? (size_t)(dot - from->step.ptr) : from->step.len};
+    struct str item =
+        dot ? arena_str(world->arena, (struct str){dot + 1, from->step.len - id.len - 1}) : STR("");
+    uint16_t step = plan_step_find(world->config->plan, id);
+    ASSERT(step != PLAN_STEP_NONE);
+    bool compensation = from->direction == DIRECTION_COMPENSATE;
+    struct flight *flight = arena_new(world->arena, struct flight);
+    struct effect_ref ref = {.step = step, .item = item, .direction = from->direction};
+    flight->id = from->id;
+    flight->action = from->request->action;
+    flight->name = effect_name(world, &ref);
+    flight->effect = ledger_find(world, from, step, item);
+    flight->timeout_us = from->timeout_us;
+    flight->sent_at = world->now;
+    flight->own_database =
+        flight->action->kind == ACTION_SQL && flight->action->service == PLAN_SERVICE_NONE;
+    if (!flight->own_database)
+        claim_check(world, from, step, item);
+    call_note(world, step, item, from);
+    send_tell(world, from, flight->name);
+    flight->answer = answer_choose(world, step, item, compensation,
+                                   send_count(world, step, item, from->direction));
+    map_insert(&world->flights, &flight->node, rand_mix(from->id));
+    if (flight->answer.kind == TEST_ANSWER_LOST && flight->own_database)
+        flight->answer.kind =
+            TEST_ANSWER_REPLY; /* the port finds out by itself what became of it */
+    if (flight->answer.kind != TEST_ANSWER_REPLY && flight->answer.kind != TEST_ANSWER_LOST) {
+        request_fails(world, flight);
+        return;
+    }
+    int64_t after_us = flight->answer.after_us < 0 ? STUB_LATENCY_US : flight->answer.after_us;
+    if (after_us < flight->timeout_us) {
+        schedule(world, after_us, flight, request_arrived);
+        return;
+    }
+    /* The service is slower than the attempt may be: done, but nobody hears of it. */
+    flight->answer.kind = TEST_ANSWER_LOST;
+    schedule(world, flight->timeout_us, flight, request_arrived);
+}
+
+static void stub_drop(void *arg, uint64_t id)
+{
+    (void)arg, (void)id; /* the lane is never lost: only a crash cuts attempts off */
+}
+
+/* --- the operator -------------------------------------------------------------------------------
+ */
+
+struct act {
+    struct stub_world *world;
+    const struct test_verb *verb;
+};
+
+static void verb_now(struct stub_event *event);
+
+static void verb_done(void *arg, const struct runner_answer *answer)
+{
+    struct act *act = arg;
+    if (answer->err.code == ERR_UNAVAILABLE)
+        schedule(act->world, MS_US, act, verb_now);
+    else
+        tell(act->world, "%s: %s", act->verb->verb, answer->err.code ? answer->err.text : "ok");
+}
+
+static void verb_now(struct stub_event *event)
+{
+    struct act *act = event->data;
+    struct stub_world *world = event->world;
+    const struct test_verb *verb = act->verb;
+    struct err err;
+    struct runner_verb sent = {.kind = run_event_of(str_z(verb->verb)),
+                               .run_id = world->config->run_id,
+                               .step = verb->step,
+                               .reason = verb->reason,
+                               .actor = STR("test"),
+                               .output = verb->output,
+                               .applied = verb->applied};
+    ASSERT(sent.kind != EVENT_NONE);
+    if (!world->runner || runner_verb(world->runner, &sent, verb_done, act, &err) != 0) {
+        schedule(world, 100 * MS_US, act, verb_now);
+        return;
+    }
+    daemon_poke(world, 0);
+}
+
+static void verb_schedule(struct stub_world *world, int64_t delay_us, const struct test_verb *verb)
+{
+    struct act *act = arena_new(world->arena, struct act);
+    *act = (struct act){world, verb};
+    schedule(world, delay_us, act, verb_now);
+}
+
+static void cancel_now(struct stub_event *event)
+{
+    static const struct test_verb cancel = {
+        .verb = "cancel", .step = {"", 0}, .reason = {"test", 4}};
+    verb_schedule(event->world, 0, &cancel);
+}
+
+static void submit(struct stub_event *event);
+
+static void submitted(void *arg, const struct runner_answer *answer)
+{
+    struct stub_world *world = arg;
+    if (answer->err.code)
+        schedule(world, 100 * MS_US, NULL, submit);
+}
+
+/* A client that hears nothing asks again under the same id. */
+static void submit(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct buf canonical = {0};
+    struct err err;
+    json_write_canonical(world->config->input, &canonical);
+    struct runner_start start = {.plan = world->config->plan,
+                                 .run_id = world->config->run_id,
+                                 .actor = STR("test"),
+                                 .input = json_text(world->config->input, world->arena),
+                                 .input_hash = sha256_of(buf_str(&canonical))};
+    buf_free(&canonical);
+    if (world->row_exists)
+        return;
+    if (!world->runner || runner_start(world->runner, &start, submitted, world, &err) != 0) {
+        schedule(world, 100 * MS_US, NULL, submit);
+        return;
+    }
+    daemon_poke(world, 0);
+    schedule(world, 5 * SECOND_US, NULL, submit);
+}
+
+/* --- the world ----------------------------------------------------------------------------------
+ */
+
+static void stub_changed(void *arg, const struct run *run)
+{
+    broken(arg, run_check(run));
+}
+
+static void daemon_boots(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct runner_config config = {.env = world->config->env};
+    struct port_store store = {.arg = world,
+                               .encode = stub_encode,
+                               .encoded_free = stub_encoded_free,
+                               .send = stub_send,
+                               .commit = stub_commit,
+                               .load = stub_load,
+                               .load_run = stub_load_run};
+    struct port_invoke invoke = {.arg = world, .start = stub_start, .drop = stub_drop};
+    struct port_watch watch = {.arg = world, .changed = stub_changed};
+    map_free(&world->flights);
+    world->flights = (struct map){0};
+    world->incarnation++;
+    world->runner = runner_new(&config, &store, &invoke, &watch);
+    world->turn_at = 0;
+    world->epoch++;
+    if (world->epoch > 1)
+        tell(world, "the daemon is back");
+    runner_own(world->runner, world->epoch, world->seq, UINT64_MAX);
+    daemon_poke(world, 0);
+}
+
+/* Without an event left nothing will ever happen again. */
+static void events_play(struct stub_world *world)
+{
+    for (uint32_t i = 0; i < STUB_EVENTS_MAX && !world->out->broken; i++) {
+        struct stub_event *event = world->first;
+        if (!event) {
+            world->out->at_rest = true;
+            return;
+        }
+        world->first = event->after;
+        *(world->first ? &world->first->before : &world->last) = NULL;
+        world->now = MAX(world->now, event->at);
+        event->fn(event);
+    }
+}
+
+/* Whoever settles or skips a step is believed, so the promises about it are theirs to keep. */
+static const bool *vouched_make(const struct stub_config *config, struct arena *arena)
+{
+    bool *vouched = arena_array(arena, bool, config->plan->steps_count);
+    for (uint32_t i = 0; i < config->verbs_count; i++) {
+        const struct test_verb *verb = &config->verbs[i];
+        if (strcmp(verb->verb, "settle") != 0 && strcmp(verb->verb, "skip") != 0)
+            continue;
+        size_t len = 0;
+        while (len < verb->step.len && verb->step.ptr[len] != '.' && verb->step.ptr[len] != ':')
+            len++;
+        for (uint16_t step = 0; step < config->plan->steps_count; step++)
+            if (!len || str_eq_z((struct str){verb->step.ptr, len}, config->plan->steps[step].id))
+                vouched[step] = true;
+    }
+    return vouched;
+}
+
+void stub_play(const struct stub_config *config, struct stub_result *out)
+{
+    struct stub_world world = {.config = config, .out = out, .arena = &out->arena};
+    memset(out, 0, sizeof(*out));
+    out->row = (struct stub_row){
+        .arena = &out->arena, .id = arena_str(&out->arena, config->run_id), .plan = config->plan};
+    out->vouched = vouched_make(config, &out->arena);
+    world.effects_tail = &out->effects;
+    world.starts_at = wall_is_set(config->starts_at) ? config->starts_at.us : STUB_STARTS_AT_US;
+    world.now = world.starts_at - LEAD_US;
+    schedule(&world, 0, NULL, daemon_boots);
+    schedule(&world, LEAD_US, NULL, submit);
+    for (uint32_t i = 0; i < config->verbs_count; i++)
+        verb_schedule(&world, LEAD_US + config->verbs[i].at_us, &config->verbs[i]);
+    events_play(&world);
+    runner_free(world.runner);
+    map_free(&world.flights);
+}
+
+void stub_result_free(struct stub_result *result)
+{
+    arena_free(&result->arena);
+}

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""sagactl test: workflows played in simulated time, without a daemon and with every fault."""
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
+from ctl_case import ROOT, CtlCase, main  # noqa: E402
+
+WORKFLOW = """workflow: trip
+run_id: trip-${{ input.id }}
+input: {type: object, required: [id], properties: {id: {type: string, examples: [t1]}}}
+services:
+  air: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}
+  inn: {url: "http://127.0.0.1:2", idempotency: none}
+steps:
+  - id: flight
+    action: {post: air/flights, body: {id: "${{ input.id }}"}}
+    compensate: {delete: "air/flights/${{ steps.flight.output.ref }}"}
+  - id: room
+    action: {post: inn/rooms}
+    compensate: {delete: "inn/rooms/${{ input.id }}"}
+    retry: {attempts: 2, delay: 1s, jitter: 0%}
+  - id: ticket
+    effect: irreversible
+    action: {post: air/tickets}
+output: {ref: "${{ steps.flight.output.ref }}"}
+"""
+TESTS = """workflow: trip.yaml
+tests:
+  - name: all goes well
+    input: {id: t1}
+    answers: {flight: {status: 201, body: {ref: F1}}}
+    expect:
+      state: completed
+      cause: none
+      calls: [flight, room, "ticket:execute"]
+      output: {ref: F1}
+      residue: []
+      steps: {flight: {output: {ref: F1}}, ticket: {attempts: 1, compensation_state: none}}
+      takes: "<= 1s"
+  - name: no room
+    input: {id: t1}
+    answers: {flight: {body: {ref: F1}}, room: [{status: 503}, {status: 409, after: 3s}]}
+    expect:
+      state: compensated
+      cause: step_refused
+      calls: ["flight:compensate", room, flight, room]
+      any_order: true
+      steps: {room: {state: refused, attempts: 2}, ticket: {state: pending}}
+      takes: "> 4s"
+  - name: nobody knows whether there is a room
+    input: {id: t1}
+    answers: {room: [timeout, {status: 409}]}
+    at: {5m: {do: settle, step: room, applied: false, reason: they say no}}
+    expect: {state: compensated, calls: [flight, room, room, "flight:compensate"]}
+"""
+
+
+class Test(CtlCase):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(lambda: self.assertEqual([], self.fake.requests, "no daemon was asked"))
+        self.write("trip.yaml", WORKFLOW)
+
+    def play(self, *args, **more):
+        return self.ctl("test", *args, env={"SAGA_SOCKET": "/nowhere"}, **more)
+
+    def put(self, text):
+        return self.write("trip.test.yaml", "workflow: trip.yaml\ntests:\n" + text)
+
+    def test_passing(self):
+        """Tests that hold: a line each, exit 0. Files of tests find their workflow beside them."""
+        self.write("trip.test.yaml", TESTS)
+        result = self.play("trip.test.yaml")
+        self.assert_exit(0, result)
+        self.assertEqual("", result.err)
+        self.assert_golden("test_passing.txt", result.out)
+        self.assert_exit(0, self.play(os.path.join(self.folder, "trip.test.yaml"), cwd="/"))
+
+    def test_failing(self):
+        """A test that fails says what was expected, what came, and what happened: exit 1."""
+        self.put("""
+  - name: everything is wrong
+    input: {id: t1}
+    answers: {flight: {body: {ref: "F1\\e[31m"}}, room: {status: 409}}
+    expect:
+      state: completed
+      cause: deadline
+      reason: outcome_unknown
+      calls: [flight]
+      output: {ref: F1}
+      residue: [room, {step: flight, why: declared}]
+      steps: {room: {state: applied, compensation_state: applied, attempts: 7, output: 1}}
+      takes: 1s
+""")
+        result = self.play("trip.test.yaml")
+        self.assert_exit(1, result)
+        self.assert_golden("test_failing.txt", result.out)
+
+    def test_inline(self):
+        """Tests may stand in the workflow's own file, which keeps its version."""
+        before = json.loads(self.ctl("validate", "trip.yaml", "--json").out)["files"][0]["hash"]
+        inline = WORKFLOW + TESTS.split("\n", 1)[1].replace("room, room", "room")
+        self.write("trip.yaml", inline)
+        result = self.play("trip.yaml", "-o", "json")
+        self.assert_exit(1, result)
+        self.assertEqual([True, True, False], [t["ok"] for t in json.loads(result.out)["tests"]])
+        after = json.loads(self.ctl("validate", "trip.yaml", "--json").out)["files"][0]["hash"]
+        self.assertEqual(before, after)
+
+    def test_json(self):
+        """-o json and jsonl have all that is known; -o name only what failed."""
+        self.write("trip.test.yaml", TESTS.replace("flight, room, room", "flight, room"))
+        result = self.play("trip.test.yaml", "--json")
+        self.assert_exit(1, result)
+        document = json.loads(result.out)
+        self.assertEqual((2, 1), (document["passed"], document["failed"]))
+        good, _, bad = document["tests"]
+        self.assertEqual(("trip.test.yaml", 3, "completed", None, None, {"ref": "F1"}, []),
+                         (good["file"], good["line"], good["state"], good["cause"], good["reason"],
+                          good["output"], good["residue"]))
+        self.assertEqual(["flight", "room", "ticket"], good["calls"])
+        self.assertEqual([{"line": 28, "what": "calls",
+                           "expected": "flight, room, flight:compensate",
+                           "got": "flight, room, room, flight:compensate"}], bad["failures"])
+        self.assertIn({"at_us": 50000, "what": "flight -> 200"}, bad["trace"])
+        lines = self.play("trip.test.yaml", "-o", "jsonl").out.splitlines()
+        self.assertEqual(document["tests"], [json.loads(line) for line in lines])
+        self.assertEqual("nobody knows whether there is a room\n",
+                         self.play("trip.test.yaml", "-q").out)
+
+    def test_same_again(self):
+        """The same file gives the same bytes."""
+        self.write("trip.test.yaml", TESTS)
+        self.assertEqual(self.play("trip.test.yaml").out, self.play("trip.test.yaml").out)
+        self.assertEqual(self.play("--faults", "trip.yaml").out,
+                         self.play("--faults", "trip.yaml").out)
+
+    def test_invalid(self):
+        """What is wrong with tests has its place; nothing is played: exit 2."""
+        self.put("  - {name: x, input: {id: 7}, answers: {rom: lost}, expect: {}}\n")
+        result = self.play("trip.test.yaml")
+        self.assert_exit(2, result)
+        self.assertEqual("", result.out)
+        self.assertIn("trip.test.yaml:3:27: error[E402]: the input does not fit the schema of "
+                      "\"trip\": /id must be", result.err)
+        self.assertIn("trip.test.yaml:3:41: error[E401]: the workflow has no step `rom`",
+                      result.err)
+        self.assertIn("sagactl: trip.test.yaml has errors; nothing was played\n", result.err)
+
+    def test_broken_workflow(self):
+        """An error of the workflow is shown in the workflow's own file."""
+        self.write("trip.yaml", WORKFLOW.replace("input.id }}\"}}", "input.idd }}\"}}"))
+        self.write("trip.test.yaml", TESTS)
+        result = self.play("trip.test.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("trip.yaml:9:", result.err)
+        self.assertIn("sagactl: trip.yaml has errors", result.err)
+
+    def test_files(self):
+        """Missing files, files that name no workflow, workflows without tests, directories."""
+        for name, text, said in (
+                ("a.test.yaml", "workflow: b.yaml\ntests: []\n", "could not read b.yaml"),
+                ("b.test.yaml", "tests: []\n", "a file of tests needs `workflow`"),
+                ("c.test.yaml", "workflow: trip.yaml\n", "a file of tests needs `tests`"),
+                ("d.test.yaml", "workflow: trip.yaml\ntests: []\nsteps: []\n", "unknown key"),
+                ("e.test.yaml", "", "empty"),
+                ("f.test.yaml", "workflow: trip.yaml\ntests: {}\n", "`tests` must be a list")):
+            self.write(name, text)
+            result = self.play(name)
+            self.assert_exit(2, result)
+            self.assertIn(said, result.err)
+            os.remove(os.path.join(self.folder, name))
+        self.assert_exit(2, self.play("nothing.yaml"))
+        result = self.play("trip.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("trip.yaml has no tests", result.err)
+        self.assert_exit(2, self.play("."))
+        self.write("trip.test.yaml", TESTS)
+        result = self.play(".", "-o", "json")
+        self.assertEqual({"trip.test.yaml"},
+                         {os.path.basename(t["file"]) for t in json.loads(result.out)["tests"]})
+
+    def test_other_verbs(self):
+        """Directories of workflows may hold files of tests; by name they are refused."""
+        self.write("trip.test.yaml", TESTS)
+        self.assertEqual("trip\n", self.ctl("validate", ".", "-q").out)
+        result = self.ctl("validate", "trip.test.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("trip.test.yaml holds tests, no workflow", result.err)
+
+    def test_run_id(self):
+        """An input that gives no usable run id fails the test."""
+        self.put("  - {name: x, input: {id: a b}, expect: {state: completed}}\n")
+        result = self.play("trip.test.yaml")
+        self.assert_exit(1, result)
+        self.assertIn("run_id: ", result.out)
+
+    def test_time(self):
+        """Simulated time costs nothing: a wait of a month and the deadline of a day."""
+        self.write("long.yaml", """workflow: long
+run_id: x
+deadline: 2d
+steps:
+  - {id: nap, action: {sleep: 30d}}
+tests:
+  - {name: the deadline, expect: {state: compensated, cause: deadline, takes: 2d}}
+""")
+        self.assert_exit(0, self.play("long.yaml"))
+        self.write("long.yaml", """workflow: long
+run_id: x
+steps:
+  - {id: nap, action: {sleep: 30d}}
+  - {id: day, if: "now() < timestamp('2026-03-01T00:00:00Z')", action: {sleep: 1s}}
+tests:
+  - {name: a month, starts_at: 2026-02-10T00:00:00Z,
+     expect: {state: completed, takes: ">= 30d", steps: {day: {state: skipped}}}}
+""")
+        self.assert_exit(0, self.play("long.yaml"))
+
+    def test_kinds(self):
+        """Programs and statements answer in their own words."""
+        self.write("kinds.yaml", """workflow: kinds
+run_id: x
+input: {type: object}
+services: {db: {url: "postgres://localhost/x"}}
+steps:
+  - id: tool
+    action: {exec: [/bin/tool, a]}
+    compensate: {exec: [/bin/tool, undo, "${{ steps.tool.output.n }}"]}
+  - id: own
+    action: {sql: "insert into t values (1) returning id"}
+    compensate: {sql: "delete from t where id = $1",
+                 params: ["${{ steps.own.output.rows[0].id }}"]}
+  - id: other
+    action: {sql: "insert into u values (1)", service: db}
+    compensate: {sql: "delete from u", service: db}
+output: {count: "${{ steps.other.output.count }}"}
+tests:
+  - name: all go well by themselves
+    expect: {state: completed, output: {count: 3}, calls: [tool, own, other]}
+    answers: {other: {count: 3}}
+  - name: in their own words
+    answers:
+      tool: [{exit: 75, stderr: later}, {exit: 0, stdout: {n: 5}}]
+      own: [{sqlstate: "40001"}, {rows: [{id: 9}]}]
+      other: {sqlstate: "23505"}
+    expect:
+      state: compensated
+      calls: [tool, tool, own, own, other, "own:compensate", "tool:compensate"]
+      steps: {tool: {output: {n: 5}}, own: {output: {rows: [{id: 9}], count: 1}}}
+  - name: a killed program is unknown
+    answers: {tool: {exit: -9}}
+    expect: {state: parked, reason: outcome_unknown}
+  - name: a lost connection
+    answers: {tool: connect, own: lost, other: lost}
+    expect: {state: compensated, cause: budget}
+""")
+        result = self.play("kinds.yaml")
+        self.assert_exit(0, result)
+        self.assert_exit(0, self.play("kinds.yaml", "--faults"))
+
+    def test_faults(self):
+        """--faults: a table of every walk, judged by what the services know."""
+        result = self.play("--faults", "trip.yaml")
+        self.assert_exit(0, result)
+        self.assert_golden("test_faults.txt", result.out)
+        for said in ("no tests: played with an input made from the schema", "first answer lost",
+                     "parked (outcome_unknown)", "every promise held"):
+            self.assertIn(said, result.out)
+
+    def test_faults_json(self):
+        """The same as JSON, with the tests' own answers."""
+        self.write("trip.test.yaml", TESTS)
+        document = json.loads(self.play("--faults", "trip.test.yaml", "--json").out)
+        self.assertEqual(0, document["broken"])
+        first = document["faults"][0]
+        self.assertEqual(("all goes well", False, {"id": "t1"}),
+                         (first["test"], first["sample_input"], first["input"]))
+        self.assertEqual(document["walks"],
+                         sum(w["times"] for f in document["faults"] for w in f["walks"]))
+        rows = {(w["call"], w["fault"]): w for w in first["walks"]}
+        self.assertEqual("flight", rows[("room", "refused for good")]["undone"])
+        self.assertEqual("room x2 (no key)", rows[("room", "arrives twice")]["doubles"])
+        self.assertEqual("parked (outcome_unknown)", rows[("room", "first answer lost")]["ended"])
+        lines = self.play("--faults", "trip.test.yaml", "-o", "jsonl").out.splitlines()
+        self.assertEqual(3, len(lines))
+
+    def test_faults_without_input(self):
+        """A schema that gives no input says so: exit 2."""
+        self.write("trip.yaml", WORKFLOW.replace("examples: [t1]", "pattern: \"^(a|b)c?x{3}$\""))
+        self.assert_exit(2, self.play("--faults", "trip.yaml"))
+        self.write("trip.yaml", WORKFLOW.replace("examples: [t1]",
+                                                 "pattern: \"^X-[0-9]{3}[a-f]\\\\w+$\""))
+        result = self.play("--faults", "trip.yaml")
+        self.assert_exit(0, result)
+        self.assertIn('{"id":"X-000aa"}', result.out)
+
+    def test_shipped(self):
+        """The tests that are shipped with the examples pass, with every fault too."""
+        folder = os.path.join(ROOT, "examples")
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if os.path.isdir(path) and any(f.endswith(".test.yaml") for f in os.listdir(path)):
+                self.assert_exit(0, self.play(path))
+                self.assert_exit(0, self.play("--faults", path))
+
+
+if __name__ == "__main__":
+    main()
