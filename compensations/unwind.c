@@ -27,6 +27,16 @@ static void wait_withdraw(struct draft *draft, const struct instance *instance)
     draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
 }
 
+/* Claimed by the decision that turned the run: nothing was sent, and nothing will be. */
+static void claim_withdraw(struct draft *draft, const struct instance *instance)
+{
+    struct effect_state side = instance->execute;
+    side.state = STEP_WITHDRAWN;
+    side.attempts = 0;
+    side.ended_at = draft->event->now;
+    draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
+}
+
 /* A loop begins no more items. It has failed by the first of them that did, else it is withdrawn.
  */
 static void loop_end(struct draft *draft, const struct instance *own)
@@ -55,6 +65,9 @@ void unwind_begin(struct draft *draft)
             loop_end(draft, instance);
         else if (instance->execute.state == STEP_WAITING && !ask)
             wait_withdraw(draft, instance);
+        else if (instance->execute.state == STEP_CLAIMED &&
+                 draft_unclaim(draft, instance, DIRECTION_EXECUTE))
+            claim_withdraw(draft, instance);
         else if (instance->execute.state == STEP_RETRYING && !ask)
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
         else

@@ -362,6 +362,16 @@ static const struct json *field_json(const struct field *field, struct arena *ar
     return made;
 }
 
+/* A statement's answer always tells how many rows it touched; here one. */
+static const struct json *sql_output(const struct json *read, struct arena *arena)
+{
+    struct json *out = json_object_new(arena, 2);
+    const struct json *rows = read ? json_get_z(read, "rows") : NULL;
+    json_object_add_z(out, "rows", rows ? rows : json_list_new(arena, 0));
+    json_object_add_z(out, "count", json_int(arena, 1));
+    return out;
+}
+
 const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
@@ -376,7 +386,10 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
     diags_free(&unheard);
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         bool read = outputs[i].first || outputs[i].is_list;
-        texts[i] = read ? json_text(field_json(&outputs[i], arena), arena) : STR("{}");
+        const struct json *sample = read ? field_json(&outputs[i], arena) : NULL;
+        if (plan->steps[i].action.kind == ACTION_SQL)
+            sample = sql_output(sample, arena);
+        texts[i] = sample ? json_text(sample, arena) : STR("{}");
     }
     return texts;
 }

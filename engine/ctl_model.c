@@ -56,6 +56,8 @@ static struct model_step step_read(const struct json *json)
         .compensation_started_at = time_of(json, "compensation_started_at"),
         .compensation_ended_at = time_of(json, "compensation_ended_at"),
         .next_at = time_of(json, "next_at"),
+        .items = count_of(json, "items"),
+        .folded = STR(""),
     };
     if (!step.id.len) /* rows of the view carry the other name */
         step.id = text_of(json, "step_id");
@@ -181,6 +183,80 @@ enum model_phase model_phase_of(const struct model_step *step)
     case STEP_PENDING: break;
     }
     return MODEL_PENDING;
+}
+
+/* --- loops ----------------------------------------------------------------------------------- */
+
+static bool is_item_of(const struct model_step *step, const struct model_step *loop)
+{
+    return str_starts(step->id, loop->id) && step->id.len > loop->id.len &&
+           step->id.ptr[loop->id.len] == '.';
+}
+
+static bool went_wrong(enum model_phase phase)
+{
+    return phase == MODEL_RETRYING || phase == MODEL_UNKNOWN || phase == MODEL_REFUSED ||
+           phase == MODEL_UNDO_RETRYING || phase == MODEL_UNDO_FAILED ||
+           phase == MODEL_UNDO_UNKNOWN;
+}
+
+/* "120 items: 72 pending, 8 sending, 40 applied" */
+static struct str phases_text(const struct model_step *items, uint32_t count, int64_t total,
+                              struct arena *arena)
+{
+    uint32_t phases[MODEL_UNDO_SKIPPED + 1] = {0};
+    const char *separator = ": ";
+    for (uint32_t i = 0; i < count; i++)
+        phases[model_phase_of(&items[i])]++;
+    if (total > count)
+        phases[MODEL_PENDING] += (uint32_t)(total - count);
+    struct str text = text_count(MAX(total, (int64_t)count), "item", arena);
+    for (unsigned phase = 0; phase < ARRAY_LEN(phases); phase++)
+        if (phases[phase]) {
+            text = arena_printf(arena, STR_FMT "%s%u %s", STR_ARG(text), separator, phases[phase],
+                                model_phase_word((enum model_phase)phase));
+            separator = ", ";
+        }
+    return text;
+}
+
+/* The loop's own line stands for all of its items, on the way back too. */
+static struct model_step folded_step(const struct model_step *loop, const struct model_step *items,
+                                     uint32_t count, struct arena *arena)
+{
+    struct model_step step = *loop;
+    step.folded = phases_text(items, count, loop->items, arena);
+    for (uint32_t i = 0; i < count; i++) {
+        enum model_phase phase = model_phase_of(&items[i]);
+        step.attempts += items[i].attempts;
+        step.compensation_attempts += items[i].compensation_attempts;
+        bool undoes = phase == MODEL_UNDOING || phase == MODEL_UNDO_RETRYING;
+        if (phase >= MODEL_UNDOING && (undoes || !step.compensation_state.len))
+            step.compensation_state = items[i].compensation_state;
+    }
+    return step;
+}
+
+void model_fold_loops(struct model_run *run, struct arena *arena)
+{
+    struct model_step *steps = arena_array(arena, struct model_step, MAX(run->steps_count, 1u));
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < run->steps_count;) {
+        const struct model_step *loop = &run->steps[i++];
+        uint32_t items = 0, wrong = 0;
+        while (i + items < run->steps_count && is_item_of(&run->steps[i + items], loop))
+            items++;
+        bool fold = items > MODEL_ITEMS_SHOWN;
+        steps[kept++] = fold ? folded_step(loop, &run->steps[i], items, arena) : *loop;
+        for (uint32_t end = i + items; i < end; i++) {
+            bool shown = !fold || (went_wrong(model_phase_of(&run->steps[i])) &&
+                                   wrong++ < MODEL_ITEMS_SHOWN);
+            if (shown)
+                steps[kept++] = run->steps[i];
+        }
+    }
+    run->steps = steps;
+    run->steps_count = kept;
 }
 
 bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us)

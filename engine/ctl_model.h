@@ -14,6 +14,8 @@ struct model_step {
     const struct json *output, *error, *compensation_error; /* NULL: none */
     struct wall started_at, ended_at, compensation_started_at, compensation_ended_at;
     struct wall next_at;
+    int64_t items;     /* of a loop that has begun: how many it has */
+    struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
 
 struct model_run {
@@ -61,6 +63,11 @@ enum model_phase {
     MODEL_UNDO_SKIPPED,
 };
 enum model_phase model_phase_of(const struct model_step *step);
+/* Folds the items of each loop that shows more than MODEL_ITEMS_SHOWN into its own step, whose
+ * `folded` says how many are doing what; the first MODEL_ITEMS_SHOWN of those that something went
+ * wrong with stay. The steps of `run` are replaced by others in the arena. */
+#define MODEL_ITEMS_SHOWN 10
+void model_fold_loops(struct model_run *run, struct arena *arena);
 /* How long the direction that the phase is about has taken, up to `now` if it is not over; false:
  * it was not begun. */
 bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us);

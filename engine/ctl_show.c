@@ -48,6 +48,8 @@ static struct str step_took(struct ctl *ctl, const struct model_step *step)
 static struct str step_note(struct ctl *ctl, const struct model_step *step)
 {
     enum model_phase phase = model_phase_of(step);
+    if (step->folded.len)
+        return step->folded;
     struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
     bool again = phase == MODEL_RETRYING || phase == MODEL_UNDO_RETRYING || phase == MODEL_WAITING;
     if (!again || !wall_is_set(step->next_at))
@@ -58,10 +60,13 @@ static struct str step_note(struct ctl *ctl, const struct model_step *step)
                         error.len ? "; " : "", STR_ARG(error));
 }
 
-void show_steps(struct ctl *ctl, const struct model_run *run)
+void show_steps(struct ctl *ctl, const struct model_run *all)
 {
     struct table table = {.indent = 2};
     bool wide = ctl->format == CTL_FORMAT_WIDE;
+    struct model_run shown = *all, *run = &shown;
+    if (!wide)
+        model_fold_loops(run, &ctl->scratch);
     table_column(&table, "STEP");
     table_column(&table, "EFFECT");
     table_column(&table, "STATE");

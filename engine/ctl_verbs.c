@@ -57,6 +57,18 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "All files are checked first; if one has an error, nothing is applied. New runs use\n"
               "the new definition, runs in flight keep theirs.",
      .run = ctl_verb_apply},
+    {.name = "diff",
+     .group = GROUP_FILES,
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_FILE,
+     .summary = "compare a workflow file with the version that the daemon has",
+     .about =
+         "Lists steps, services and keys that were added, removed or changed, what follows from\n"
+         "that for steps that were not touched, and the open runs, which stay on their version.\n"
+         "Exit: 0 the daemon has this version, 1 it has another one or none; more than 1: trouble.",
+     .run = ctl_verb_diff},
     {.name = "test",
      .group = GROUP_FILES,
      .args = "FILE|DIR...",

@@ -126,6 +126,7 @@ int ctl_verb_apply(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
+int ctl_verb_diff(struct ctl *ctl);
 int ctl_verb_events(struct ctl *ctl);
 int ctl_verb_explain(struct ctl *ctl);
 int ctl_verb_graph(struct ctl *ctl);

@@ -157,13 +157,14 @@ static void step_draw(struct watch *watch, const struct model_step *step, size_t
     line_add(watch, PAINT_NONE, buf_str(&id), id_columns + 2);
     buf_free(&id);
     line_add(watch, paint, phase_text(watch, step, phase), 15);
-    if (attempts > 1)
+    if (attempts > 1 && !step->folded.len)
         line_add(watch, PAINT_DIM, text_count(attempts, "attempt", arena), 13);
     if (model_phase_took(step, watch->now, &took_us)) {
         struct str took = text_duration(took_us, arena);
         line_add(watch, PAINT_DIM, took, MAX(text_width(took) + 2, (size_t)9));
     }
-    line_add(watch, PAINT_DIM, model_error_text(model_phase_error(step), arena), 0);
+    line_add(watch, PAINT_DIM,
+             step->folded.len ? step->folded : model_error_text(model_phase_error(step), arena), 0);
     line_end(watch);
 }
 
@@ -250,9 +251,10 @@ static void window_choose(const struct model_run *run, size_t room, size_t *from
 
 static void frame_draw(struct watch *watch, size_t rows)
 {
-    const struct model_run *run = &watch->shown->run;
+    struct model_run folded = watch->shown->run, *run = &folded;
     struct arena *arena = &watch->ctl->scratch;
     size_t id_columns = 0, from, to;
+    model_fold_loops(run, arena);
     watch->lines = 0;
     for (uint32_t i = 0; i < run->steps_count; i++)
         id_columns = MAX(id_columns, text_width(run->steps[i].id));

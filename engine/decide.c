@@ -138,8 +138,9 @@ static void start_decide(struct draft *draft)
 static void reply_decide(struct draft *draft)
 {
     const struct effect_ref *ref = &draft->event->reply.ref;
-    struct instance *instance = run_instance(draft->run, ref->step, ref->item);
-    ASSERT(instance);
+    struct instance *instance = run_instance_make(draft->run, ref->step, ref->item);
+    if (!instance)
+        return; /* an item of a loop whose beginning was never written: the image was loaded anew */
     const struct effect_state *side = instance_side(instance, ref->direction);
     bool current = side->state == STEP_CLAIMED && side->generation == ref->generation &&
                    side->attempts == draft->event->reply.attempt;

@@ -60,6 +60,32 @@ void draft_command(struct draft *draft, const struct run_command *command)
     out->commands[out->commands_count++] = *command;
 }
 
+static bool is_of(const struct effect_ref *ref, const struct instance *instance,
+                  enum direction direction)
+{
+    return ref->step == instance->step && ref->direction == direction &&
+           str_eq(ref->item, instance->item);
+}
+
+bool draft_unclaim(struct draft *draft, const struct instance *instance, enum direction direction)
+{
+    struct run_decision *out = draft->out;
+    bool claimed = false;
+    for (uint32_t i = 0; i < out->records_count && !claimed; i++) {
+        const struct run_record *record = &out->records[i];
+        claimed = (record->kind == RECORD_CLAIM || record->kind == RECORD_BEGUN) &&
+                  is_of(&record->effect.ref, instance, direction);
+    }
+    for (uint32_t i = 0; claimed && i < out->commands_count; i++)
+        if (is_of(&out->commands[i].ref, instance, direction)) {
+            out->commands_count--;
+            memmove(&out->commands[i], &out->commands[i + 1],
+                    (out->commands_count - i) * sizeof(*out->commands));
+            return true;
+        }
+    return false;
+}
+
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
                   const struct effect_state *side)
 {

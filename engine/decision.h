@@ -133,6 +133,10 @@ bool draft_may_claim(struct draft *draft);
 void draft_record(struct draft *draft, const struct run_record *record);
 void draft_command(struct draft *draft, const struct run_command *command);
 
+/* True if this very decision claimed the side: nothing of it was sent. Its command is taken back.
+ */
+bool draft_unclaim(struct draft *draft, const struct instance *instance, enum direction direction);
+
 /* The same for the common kinds. `side` is the full new state of ref's effect. */
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
                   const struct effect_state *side);

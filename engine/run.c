@@ -281,7 +281,9 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     ASSERT(effect->state.state != STEP_NONE);
     ASSERT(effect->ref.generation == effect->state.generation);
     ASSERT(effect->state.generation >= old.generation);
-    ASSERT(effect->state.generation > old.generation || effect->state.attempts >= old.attempts);
+    /* Attempts never go back, except of a claim that its own decision took back. */
+    ASSERT(effect->state.generation > old.generation || effect->state.attempts >= old.attempts ||
+           effect->state.state == STEP_WITHDRAWN);
     *side = effect->state;
     side->stored = stored || (old.stored && old.generation == side->generation);
     side->output = text_keep(run, old.output, effect->state.output);

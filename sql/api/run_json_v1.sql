@@ -15,7 +15,13 @@ as $$
 declare
     v_shard smallint := saga.shard_of(p_run_id);
 begin
-    return (select json_build_object(
+    return (with places as materialized ( -- of the items of loops, by their keys
+        select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of
+          from saga.effect e
+         cross join lateral json_array_elements(e.items) with ordinality i (pair, place)
+         where e.shard = v_shard and e.run_id = p_run_id and e.item = '' and e.items is not null
+         group by e.step_id)
+      select json_build_object(
         'run_id', r.run_id, 'workflow', r.workflow, 'version', r.version, 'tenant', r.tenant,
         'state', r.state, 'paused', r.paused, 'cause', r.cause, 'park_reason', r.park_reason,
         'waiting_for', r.waiting_for, 'input', r.input, 'output', r.output, 'error', r.error,
@@ -48,10 +54,10 @@ begin
                        'ended_at', saga.time_text(s.ended_at),
                        'compensation_started_at', saga.time_text(s.compensation_started_at),
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
-                       'next_at', saga.time_text(s.next_at))
-                   order by s.position,
-                            case when s.item ~ '^[0-9]{1,9}$' then s.item::integer end, s.item)
+                       'next_at', saga.time_text(s.next_at), 'items', s.items)
+                   order by s.position, (p.of ->> s.item)::integer nulls first)
               from saga.steps s
+              left join places p on p.step_id = split_part(s.step_id, '.', 1)
              where s.shard = v_shard and s.run_id = p_run_id), '[]'),
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)

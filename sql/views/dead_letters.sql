@@ -21,7 +21,7 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'output', e.output, 'error', e.error)
                    order by e.claim_no, e.direction, e.generation)
           from saga.effect e
-         where e.shard = r.shard and e.run_id = r.run_id) as effects,
+         where e.shard = r.shard and e.run_id = r.run_id and e.items is null) as effects,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
                    'step', a.step_id || case when a.item = '' then '' else '.' || a.item end,
                    'direction', a.direction, 'number', a.number, 'outcome', a.outcome,

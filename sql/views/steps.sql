@@ -13,8 +13,20 @@ select r.run_id,
        c.claimed_at as compensation_started_at, c.ended_at as compensation_ended_at,
        coalesce(case when c.state in ('retrying', 'waiting') then c.next_at end,
                 case when x.state in ('retrying', 'waiting') then x.next_at end) as next_at,
-       x.output, x.error, c.error as compensation_error, d.position,
-       coalesce(x.item, '') as item, r.shard
+       case when x.items is not null and x.state = 'applied'
+            then (select coalesce(pg_catalog.json_agg(i.output order by p.place), '[]')
+                    from pg_catalog.json_array_elements(x.items) with ordinality p (pair, place)
+                    left join lateral (
+                         select case when e.state = 'applied' then e.output end as output
+                           from saga.effect e
+                          where e.shard = x.shard and e.run_id = x.run_id
+                            and e.step_id = x.step_id and e.item = p.pair ->> 0
+                            and e.direction = 'execute'
+                          order by e.generation desc
+                          limit 1) i on true)
+            else x.output end as output,
+       x.error, c.error as compensation_error, d.position,
+       coalesce(x.item, '') as item, r.shard, pg_catalog.json_array_length(x.items) as items
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -37,7 +49,8 @@ select r.run_id,
        order by e.generation desc
        limit 1) c on true;
 comment on view saga.steps is
-    'Step instances of runs, those not begun too. order by position for file order.';
+    'Step instances of runs, steps not begun too. order by position for file order. A for_each is a '
+    'row (item '''') and one more for each of its items that began.';
 comment on column saga.steps.run_id is 'the run';
 comment on column saga.steps.step_id is 'the step; an instance of a for_each is STEP.ITEM';
 comment on column saga.steps.effect is
@@ -57,9 +70,13 @@ comment on column saga.steps.ended_at is 'when its outcome was known';
 comment on column saga.steps.compensation_started_at is 'when its compensation was claimed';
 comment on column saga.steps.compensation_ended_at is 'when the outcome of that was known';
 comment on column saga.steps.next_at is 'when it is sent again, or its timer ends; null: neither';
-comment on column saga.steps.output is 'what the participant answered, or a person gave';
+comment on column saga.steps.output is
+    'what the participant answered, or a person gave; of a for_each, once it is applied, the list of '
+    'its items'' outputs in their order, null where one was not applied';
 comment on column saga.steps.error is 'its last error: {code, status, message, body}';
 comment on column saga.steps.compensation_error is 'the last error of its compensation';
 comment on column saga.steps.position is 'place of the step in the file, from 1';
 comment on column saga.steps.item is 'instance of a for_each; empty: none';
 comment on column saga.steps.shard is 'the shard of the run';
+comment on column saga.steps.items is
+    'of a for_each, in its own row: how many items there are; null: it has not begun, or is none';

@@ -12,9 +12,11 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
            e.step_id || case when e.item = '' then '' else '.' || e.item end,
            case when e.direction = 'compensate' then 'compensating'
                 when e.attempts = 0 then 'started' else 'claimed' end,
-           saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation), 5, e.claim_no
+           case when e.items is not null then pg_catalog.json_array_length(e.items) || ' items'
+                else saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation) end,
+           5, e.claim_no
       from saga.shard s join saga.effect e on e.shard = s.shard
-     where e.claimed_at is not null and e.claim_no > 0
+     where e.claimed_at is not null and (e.claim_no > 0 or e.items is not null)
     union all
     select coalesce(a.ended_at, a.sent_at), a.run_id,
            a.step_id || case when a.item = '' then '' else '.' || a.item end,
@@ -36,7 +38,7 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
                                             then 'after ' || e.attempts || ' attempts' end,
                                        e.error ->> 'status', e.error ->> 'code',
                                        e.error ->> 'message'), ''),
-           2, e.claim_no
+           2, case when e.items is null then e.claim_no else 2147483647 end -- after its items
       from saga.shard s join saga.effect e on e.shard = s.shard
      where e.ended_at is not null
     union all

@@ -31,6 +31,7 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
         from saga.effect x
        where x.shard = r.shard and x.run_id = r.run_id
          and x.state in ('claimed', 'retrying', 'waiting')
+         and x.items is null -- a loop waits for its items
        order by x.state, x.next_at, x.claim_no
        limit 1) e on true
   left join lateral (

@@ -853,7 +853,8 @@ class Env:
         return wrong
 
     def check_walks(self):
-        """In a walked-back run everything applied was undone once, in reverse order."""
+        """In a walked-back run everything applied was undone once, in reverse order; items of a
+        loop in any order among themselves."""
         rows = self.rows(
             "select s.run_id, s.step_id, s.effect, s.state, s.compensation_state as undo, "
             "s.compensation_started_at as begun, s.compensation_ended_at as ended, s.position, "
@@ -861,23 +862,27 @@ class Env:
             "where x ->> 'step' = s.step_id) as left_over "
             "from saga.steps s join saga.runs r using (run_id) "
             "left join lateral (select s.ended_at as at) e on true "
-            "where r.state = 'compensated' order by s.run_id, s.position")
+            "where r.state = 'compensated' and s.items is null order by s.run_id, s.position")
         wrong, runs = [], {}
         for row in rows:
             runs.setdefault(row["run_id"], []).append(row)
         for run_id, steps in runs.items():
-            later = None
-            for step in reversed(steps):
+            undone = {}
+            for step in steps:
                 if step["state"] in ("applied", "unknown", "claimed", "retrying"):
                     if step["effect"] != "pure" and step["undo"] != "applied" and \
                             not step["left_over"]:
                         wrong.append("%s: %s is %s and its undo is %s" %
                                      (run_id, step["step_id"], step["state"], step["undo"]))
-                if step["undo"] is not None and self.sequential:
-                    if later and step["begun"] < later["ended"]:
-                        wrong.append("%s: undo of %s began before that of %s had ended" %
-                                     (run_id, step["step_id"], later["step_id"]))
-                    later = step
+                if step["undo"] is not None:
+                    undone.setdefault(step["position"], []).append(step)
+            undone = [undone[position] for position in sorted(undone, key=int)]
+            for early, late in zip(undone, undone[1:]) if self.sequential else ():
+                first = min(early, key=lambda step: step["begun"])
+                last = max(late, key=lambda step: step["ended"])
+                if first["begun"] < last["ended"]:
+                    wrong.append("%s: undo of %s began before that of %s had ended" %
+                                 (run_id, first["step_id"], last["step_id"]))
         return wrong
 
     def check_history(self):

@@ -12,32 +12,48 @@ static struct ledger_entry *ledger_of(struct world *world, const struct row_run 
         world, key_make(row->id, instance, ref->direction, ref->generation, &world->arena));
 }
 
-/* Effects of one direction of a step over all its generations. */
-static uint32_t effects_of(struct world *world, const struct row_run *row, uint16_t step,
-                           enum direction direction, uint64_t *first_order)
+/* Effects of one direction of an instance over all its generations. */
+static uint32_t effects_of(struct world *world, const struct row_run *row,
+                           const struct effect_ref *of, enum direction direction)
 {
     uint32_t effects = 0;
-    *first_order = 0;
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct effect_ref *ref = &row->effects[i].ref;
-        if (ref->step != step || ref->direction != direction)
-            continue;
-        const struct ledger_entry *entry = ledger_of(world, row, ref);
-        effects += entry->effects;
-        if (entry->effects && !*first_order)
-            *first_order = entry->first_order;
+        if (ref->step == of->step && ref->direction == direction && str_eq(ref->item, of->item))
+            effects += ledger_of(world, row, ref)->effects;
     }
     return effects;
 }
 
-static const struct record_effect *newest(const struct row_run *row, uint16_t step,
+/* When a step, or the items of a loop, were undone: the first and the last. False: never. */
+static bool undo_span(struct world *world, const struct row_run *row, uint16_t step,
+                      uint64_t *first, uint64_t *last)
+{
+    *first = UINT64_MAX;
+    *last = 0;
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct effect_ref *ref = &row->effects[i].ref;
+        if (ref->step != step || ref->direction != DIRECTION_COMPENSATE)
+            continue;
+        const struct ledger_entry *entry = ledger_of(world, row, ref);
+        if (!entry->effects)
+            continue;
+        *first = MIN(*first, entry->first_order);
+        *last = MAX(*last, entry->first_order);
+    }
+    return *last > 0;
+}
+
+static const struct record_effect *newest(const struct row_run *row, uint16_t step, struct str item,
                                           enum direction direction)
 {
     const struct record_effect *found = NULL;
-    for (uint32_t i = 0; i < row->effects_count; i++)
-        if (row->effects[i].ref.step == step && row->effects[i].ref.direction == direction &&
-            (!found || found->ref.generation < row->effects[i].ref.generation))
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct effect_ref *ref = &row->effects[i].ref;
+        if (ref->step == step && ref->direction == direction && str_eq(ref->item, item) &&
+            (!found || found->ref.generation < ref->generation))
             found = &row->effects[i];
+    }
     return found;
 }
 
@@ -51,14 +67,16 @@ static void child_check(struct world *world, const struct row_run *row,
                         const struct record_effect *effect)
 {
     const struct plan_step *step = &row->plan->steps[effect->ref.step];
-    const struct record_effect *forward = newest(row, effect->ref.step, DIRECTION_EXECUTE);
+    const struct record_effect *forward =
+        newest(row, effect->ref.step, effect->ref.item, DIRECTION_EXECUTE);
     bool undo = effect->ref.direction == DIRECTION_COMPENSATE;
     struct str name = key_instance(step, effect->ref.item, &world->arena);
     struct str id = key_child(
         row->id, name, undo ? forward->ref.generation : effect->ref.generation, &world->arena);
     const struct row_run *child = world_row(world, id);
     enum run_state state = child ? child->now.state : RUN_NONE;
-    const struct record_effect *back = newest(row, effect->ref.step, DIRECTION_COMPENSATE);
+    const struct record_effect *back =
+        newest(row, effect->ref.step, effect->ref.item, DIRECTION_COMPENSATE);
     if (state == RUN_ABANDONED || step->action.child.detached)
         return;
     if (child && !str_eq(child->start.parent, row->id))
@@ -77,6 +95,11 @@ static void child_check(struct world *world, const struct row_run *row,
                    row_state_name(child));
 }
 
+static bool is_loop(const struct row_run *row, const struct effect_ref *ref)
+{
+    return row->plan->steps[ref->step].for_each && !ref->item.len;
+}
+
 /* Promise 3: one effect per key where the key is honoured, and at most one send that is not proven
  * not-applied where it is not. */
 static void once_check(struct world *world, const struct row_run *row,
@@ -89,6 +112,11 @@ static void once_check(struct world *world, const struct row_run *row,
     bool keyed = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us > MINUTE_US;
     if (entry->effects > 1 && (keyed || !repeatable))
         world_fail(world, "%s has %u effects", entry->key, entry->effects);
+    if (is_loop(row, &effect->ref)) {
+        if (entry->requests)
+            world_fail(world, "%s was sent: it is a loop", entry->key);
+        return;
+    }
     if (effect->state.by_hand || action_kind_waits(action->kind))
         return;
     if (action->kind == ACTION_CHILD) {
@@ -101,67 +129,144 @@ static void once_check(struct world *world, const struct row_run *row,
         world_fail(world, "%s is called refused, the ledger has it", entry->key);
 }
 
-static bool residue_names(const struct row_run *row, const char *step)
+static bool residue_names(const struct row_run *row, struct str instance)
 {
-    char wanted[80];
-    int len = snprintf(wanted, sizeof(wanted), "\"step\":\"%s\"", step);
+    char wanted[160];
+    int len = snprintf(wanted, sizeof(wanted), "\"step\":\"" STR_FMT "\"", STR_ARG(instance));
     return row->now.residue.len &&
            memmem(row->now.residue.ptr, row->now.residue.len, wanted, (size_t)len);
 }
 
 /* Promise 5: what is applied and has an undo is undone, or stands in the residue. */
-static void undone_check(struct world *world, const struct row_run *row, uint16_t index)
+static void undone_check(struct world *world, const struct row_run *row,
+                         const struct record_effect *forward)
 {
-    const struct plan_step *step = &row->plan->steps[index];
-    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
-    uint64_t order;
-    uint32_t done = effects_of(world, row, index, DIRECTION_EXECUTE, &order);
-    uint32_t undone = effects_of(world, row, index, DIRECTION_COMPENSATE, &order);
-    if (!done || undone || step->action.effect == EFFECT_PURE || residue_names(row, step->id))
+    const struct plan_step *step = &row->plan->steps[forward->ref.step];
+    struct str name = key_instance(step, forward->ref.item, &world->arena);
+    uint32_t done = effects_of(world, row, &forward->ref, DIRECTION_EXECUTE);
+    uint32_t undone = effects_of(world, row, &forward->ref, DIRECTION_COMPENSATE);
+    if (!done || undone || step->action.effect == EFFECT_PURE || residue_names(row, name))
         return;
-    if (forward && forward->state.by_hand) /* a person said so */
+    if (forward->state.by_hand) /* a person said so */
         return;
     world_fail(world, "run %s ended %s, but %s is applied, not undone and not in the residue %s",
-               row->id.ptr, run_state_name(row->now.state), step->id,
+               row->id.ptr, run_state_name(row->now.state), name.ptr,
                row->now.residue.len ? row->now.residue.ptr : "(none)");
 }
 
 static void order_check(struct world *world, const struct row_run *row, uint16_t index)
 {
     const struct plan_step *step = &row->plan->steps[index];
-    uint64_t mine, before;
-    if (!effects_of(world, row, index, DIRECTION_COMPENSATE, &mine))
+    uint64_t mine, last, before, end;
+    if (!undo_span(world, row, index, &mine, &last))
         return;
     for (uint16_t i = 0; i < step->needs_count; i++)
-        if (effects_of(world, row, step->needs[i], DIRECTION_COMPENSATE, &before) && before < mine)
+        if (undo_span(world, row, step->needs[i], &before, &end) && before < last)
             world_fail(world, "run %s undid %s before %s, which was built on it", row->id.ptr,
                        row->plan->steps[step->needs[i]].id, step->id);
 }
 
 /* After the pivot there is no way back, whatever anybody typed. */
-static void pivot_check(struct world *world, const struct row_run *row, uint16_t index)
+static void pivot_check(struct world *world, const struct row_run *row,
+                        const struct record_effect *forward)
+{
+    const struct plan_step *step = &row->plan->steps[forward->ref.step];
+    if (step->pivot && row->now.direction == DIRECTION_COMPENSATE &&
+        effects_of(world, row, &forward->ref, DIRECTION_EXECUTE) && !forward->state.by_hand)
+        world_fail(world, "run %s has turned back after its pivot %s", row->id.ptr, step->id);
+}
+
+static void done_check(struct world *world, const struct row_run *row, uint16_t index,
+                       struct str item)
 {
     const struct plan_step *step = &row->plan->steps[index];
-    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
-    uint64_t order;
-    if (step->pivot && row->now.direction == DIRECTION_COMPENSATE &&
-        effects_of(world, row, index, DIRECTION_EXECUTE, &order) && !forward->state.by_hand)
-        world_fail(world, "run %s has turned back after its pivot %s", row->id.ptr, step->id);
+    const struct record_effect *forward = newest(row, index, item, DIRECTION_EXECUTE);
+    struct str name = key_instance(step, item, &world->arena);
+    if (!forward)
+        world_fail(world, "run %s is completed without step %s", row->id.ptr, name.ptr);
+    else if (forward->state.state != STEP_APPLIED && forward->state.state != STEP_SKIPPED &&
+             step->on_failure != ON_FAILURE_CONTINUE)
+        world_fail(world, "run %s is completed, but step %s is %s", row->id.ptr, name.ptr,
+                   step_state_name(forward->state.state));
+    if (newest(row, index, item, DIRECTION_COMPENSATE))
+        world_fail(world, "run %s is completed and compensates %s", row->id.ptr, name.ptr);
 }
 
 static void completed_check(struct world *world, const struct row_run *row, uint16_t index)
 {
-    const struct plan_step *step = &row->plan->steps[index];
-    const struct record_effect *forward = newest(row, index, DIRECTION_EXECUTE);
-    if (!forward)
-        world_fail(world, "run %s is completed without step %s", row->id.ptr, step->id);
-    else if (forward->state.state != STEP_APPLIED && forward->state.state != STEP_SKIPPED &&
-             step->on_failure != ON_FAILURE_CONTINUE)
-        world_fail(world, "run %s is completed, but step %s is %s", row->id.ptr, step->id,
-                   step_state_name(forward->state.state));
-    if (newest(row, index, DIRECTION_COMPENSATE))
-        world_fail(world, "run %s is completed and compensates %s", row->id.ptr, step->id);
+    const struct record_effect *own = newest(row, index, STR(""), DIRECTION_EXECUTE);
+    struct str pair, key;
+    done_check(world, row, index, STR(""));
+    if (!own || own->state.state != STEP_APPLIED || !own->state.items.ptr)
+        return;
+    for (size_t at = 0; json_list_walk(own->state.items, &at, &pair);) {
+        size_t in = 0;
+        if (json_list_walk(pair, &in, &key))
+            done_check(world, row, index, (struct str){key.ptr + 1, key.len - 2});
+    }
 }
+
+/* --- loops, whenever their run is written --------------------------------------------------- */
+
+static bool in_motion(const struct effect_state *side)
+{
+    return side->state == STEP_CLAIMED || side->state == STEP_RETRYING ||
+           side->state == STEP_WAITING;
+}
+
+/* No more items than max_parallel are in motion, in either direction. */
+static void width_check(struct world *world, const struct row_run *row, uint16_t index)
+{
+    const struct plan_step *step = &row->plan->steps[index];
+    uint32_t moving[DIRECTION_COMPENSATE + 1] = {0};
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct record_effect *effect = &row->effects[i];
+        if (effect->ref.step == index && effect->ref.item.len && in_motion(&effect->state))
+            moving[effect->ref.direction]++;
+    }
+    if (moving[DIRECTION_EXECUTE] > step->max_parallel ||
+        moving[DIRECTION_COMPENSATE] > step->max_parallel)
+        world_fail(world, "run %s has %u and %u items of %s in motion, max_parallel is %u",
+                   row->id.ptr, moving[DIRECTION_EXECUTE], moving[DIRECTION_COMPENSATE], step->id,
+                   step->max_parallel);
+}
+
+/* An item is undone only after what was in flight has ended, and after every item that was claimed
+ * later was undone, or is being undone, or has nothing to undo. */
+static void turn_check(struct world *world, const struct row_run *row,
+                       const struct record_effect *undo)
+{
+    const struct effect_ref *ref = &undo->ref;
+    const struct record_effect *mine = newest(row, ref->step, ref->item, DIRECTION_EXECUTE);
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct record_effect *other = &row->effects[i];
+        if (other->ref.step != ref->step || other->ref.direction != DIRECTION_EXECUTE ||
+            !other->ref.item.len ||
+            other != newest(row, ref->step, other->ref.item, DIRECTION_EXECUTE))
+            continue;
+        if (in_motion(&other->state))
+            world_fail(world, "run %s undoes %s while %s is in motion", row->id.ptr, ref->item.ptr,
+                       other->ref.item.ptr);
+        bool to_undo = other->state.state == STEP_APPLIED || other->state.state == STEP_UNKNOWN;
+        if (to_undo && other->state.claim_no > mine->state.claim_no &&
+            !newest(row, ref->step, other->ref.item, DIRECTION_COMPENSATE))
+            world_fail(world, "run %s undoes %s before %s, which was claimed later", row->id.ptr,
+                       ref->item.ptr, other->ref.item.ptr);
+    }
+}
+
+void loops_check(struct world *world, const struct row_run *row)
+{
+    for (uint16_t step = 0; step < row->plan->steps_count; step++)
+        if (row->plan->steps[step].for_each)
+            width_check(world, row, step);
+    for (uint32_t i = 0; i < row->effects_count; i++)
+        if (row->effects[i].ref.item.len && row->effects[i].ref.direction == DIRECTION_COMPENSATE &&
+            row->effects[i].state.state == STEP_CLAIMED)
+            turn_check(world, row, &row->effects[i]);
+}
+
+/* --- all of a run ---------------------------------------------------------------------------- */
 
 static void row_check(struct world *world, const struct row_run *row)
 {
@@ -169,13 +274,19 @@ static void row_check(struct world *world, const struct row_run *row)
         world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
     for (uint32_t i = 0; i < row->effects_count; i++)
         once_check(world, row, &row->effects[i]);
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct effect_ref *ref = &row->effects[i].ref;
+        if (&row->effects[i] != newest(row, ref->step, ref->item, DIRECTION_EXECUTE))
+            continue;
+        if (row->now.state == RUN_COMPENSATED || row->now.state == RUN_ABANDONED ||
+            row->now.state == RUN_PARKED)
+            undone_check(world, row, &row->effects[i]);
+        pivot_check(world, row, &row->effects[i]);
+    }
     for (uint16_t step = 0; step < row->plan->steps_count; step++) {
         if (row->now.state == RUN_COMPLETED)
             completed_check(world, row, step);
-        else if (run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED)
-            undone_check(world, row, step);
         order_check(world, row, step);
-        pivot_check(world, row, step);
     }
 }
 

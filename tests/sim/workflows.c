@@ -28,6 +28,27 @@ static void needs_write(struct rand *rand, unsigned step, struct buf *out)
     buf_add_z(out, "]\n");
 }
 
+/* Of a loop: what it goes over, how wide, and what its items are called. Some lists hold an item
+ * twice: with key_by that refuses the step. */
+static void loop_write(struct rand *rand, struct buf *out)
+{
+    unsigned items = (unsigned)rand_below(rand, 9);
+    buf_add_z(out, "    for_each: \"[");
+    for (unsigned i = 0; i < items; i++) {
+        if (rand_chance(rand, 5))
+            buf_printf(out, "%sinput.n", i ? ", " : "");
+        else
+            buf_printf(out, "%s'i%u'", i ? ", " : "", rand_chance(rand, 4) ? 0 : i);
+    }
+    buf_add_z(out, "]\"\n");
+    if (rand_chance(rand, 40))
+        buf_add_z(out, "    key_by: item\n");
+    if (rand_chance(rand, 60))
+        buf_printf(out, "    max_parallel: %u\n", 1 + (unsigned)rand_below(rand, 5));
+    if (rand_chance(rand, 15))
+        buf_add_z(out, "    if: index != 1\n");
+}
+
 static void http_step_write(struct rand *rand, unsigned step, bool last, bool pivot,
                             struct buf *out)
 {
@@ -84,7 +105,9 @@ static void step_write(struct rand *rand, unsigned step, bool last, unsigned chi
     static const char *const on_failure[] = {"continue", "park"};
     buf_printf(out, "  - id: s%u\n", step);
     needs_write(rand, step, out);
-    if (rand_chance(rand, 10))
+    if (rand_chance(rand, 25))
+        loop_write(rand, out);
+    else if (rand_chance(rand, 10))
         buf_add_z(out, "    if: input.n > 500\n");
     unsigned kind = (unsigned)rand_below(rand, 100);
     if (kind < 8) {

@@ -1,4 +1,5 @@
 #include "tests/sim/world.h"
+
 #include "engine/key.h"
 
 #include <stdarg.h>
@@ -165,6 +166,8 @@ static uint32_t record_crc(uint32_t crc, const struct run_record *record)
         crc = crc32c(crc, &state->state, sizeof(state->state));
         crc = crc32c(crc, &state->attempts, sizeof(state->attempts));
         crc = crc32c(crc, &record->effect.ref.step, sizeof(record->effect.ref.step));
+        crc = crc32c(crc, record->effect.ref.item.ptr, record->effect.ref.item.len);
+        crc = crc32c(crc, state->items.ptr, state->items.len);
         crc = crc32c(crc, state->output.ptr, state->output.len);
     }
     if (record->kind == RECORD_RUN)
@@ -225,6 +228,27 @@ static struct row_run *row_new(struct world *world, const struct unit_run *unit_
     return row;
 }
 
+static void effect_insert(struct world *world, struct row_run *row,
+                          const struct record_effect *effect)
+{
+    if (row->effects_count == row->effects_size) {
+        struct record_effect *old = row->effects;
+        row->effects_size = row->effects_size ? row->effects_size * 2 : 16;
+        row->effects = arena_array(&world->arena, struct record_effect, row->effects_size);
+        if (old)
+            memcpy(row->effects, old, row->effects_count * sizeof(*old));
+    }
+    row->effects[row->effects_count++] = *effect;
+}
+
+/* The items of a loop are written once, by the insert. */
+static void effect_update(struct record_effect *row, const struct record_effect *effect)
+{
+    struct str items = row->state.items;
+    *row = *effect;
+    row->state.items = items;
+}
+
 static void record_write(struct world *world, struct row_run *row, const struct run_record *record)
 {
     struct record_effect *effect;
@@ -241,8 +265,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         if (record->effect.turn != row->now.turn)
             world_fail(world, "run %s claims step %u in turn %u, it is %u", row->id.ptr,
                        record->effect.ref.step, record->effect.turn, row->now.turn);
-        ASSERT(row->effects_count < ARRAY_LEN(row->effects));
-        row->effects[row->effects_count++] = record->effect;
+        effect_insert(world, row, &record->effect);
         break;
     case RECORD_EFFECT:
         effect = row_effect(row, &record->effect.ref);
@@ -250,7 +273,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             world_fail(world, "run %s updates an effect of step %u that was never claimed",
                        row->id.ptr, record->effect.ref.step);
         else
-            *effect = record->effect;
+            effect_update(effect, &record->effect);
         break;
     case RECORD_RUN:
         /* A completed child is undone when its parent asks. */
@@ -318,9 +341,9 @@ static void row_trace(struct world *world, int lane, uint64_t seq, const struct 
     for (uint32_t i = 0; i < unit_run->records_count; i++) {
         const struct run_record *record = &unit_run->records[i];
         if (record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT)
-            world_trace(world, "      %s %s %s: %s (%s), attempts %u",
+            world_trace(world, "      %s %s.%s %s: %s (%s), attempts %u",
                         record->kind == RECORD_CLAIM ? "claim" : "effect",
-                        row->plan->steps[record->effect.ref.step].id,
+                        row->plan->steps[record->effect.ref.step].id, record->effect.ref.item.ptr,
                         direction_name(record->effect.ref.direction),
                         step_state_name(record->effect.state.state),
                         outcome_name(record->effect.state.outcome), record->effect.state.attempts);
@@ -351,6 +374,7 @@ static void unit_write(struct world *world, int lane, uint64_t seq, const struct
         for (uint32_t j = 0; j < unit_run->records_count; j++)
             if (unit_run->records[j].kind > RECORD_START && unit_run->records[j].kind != RECORD_RUN)
                 record_write(world, row, &unit_run->records[j]);
+        loops_check(world, row);
         row_trace(world, lane, seq, row, unit_run);
     }
     for (uint16_t shard = 0; shard < RUN_SHARDS; shard++)
@@ -459,7 +483,8 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 /* Records of a row, as a load gives them. */
 static void row_load(struct world *world, struct daemon *daemon, struct row_run *row, bool pickups)
 {
-    struct run_record records[280] = {0};
+    struct run_record *records =
+        arena_array(&world->arena, struct run_record, row->effects_count + row->signals_count + 3);
     uint32_t count = 0;
     records[count++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -629,10 +654,11 @@ static void request_arrived(struct world_event *event)
 static void claim_check(struct world *world, const struct invocation *invocation)
 {
     struct row_run *row = world_row(world, invocation->run_id);
-    uint16_t step = row ? plan_step_find(row->plan, invocation->step) : PLAN_STEP_NONE;
     for (uint32_t i = 0; row && i < row->effects_count; i++) {
         const struct record_effect *effect = &row->effects[i];
-        if (effect->ref.step != step || effect->ref.direction != invocation->direction ||
+        struct str name =
+            key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
+        if (!str_eq(name, invocation->step) || effect->ref.direction != invocation->direction ||
             effect->state.attempts != invocation->attempt || effect->state.state != STEP_CLAIMED)
             continue;
         if (invocation->direction == DIRECTION_EXECUTE &&
@@ -1132,6 +1158,18 @@ static struct str family_member(struct world *world, const char *id)
     return chosen;
 }
 
+/* A step, or an item of a loop that has begun. */
+static struct str some_instance(struct world *world, const struct client_run *run)
+{
+    const struct row_run *row = world_row(world, str_z(run->id));
+    if (row && row->effects_count && rand_chance(&world->rand, 50)) {
+        const struct effect_ref *ref =
+            &row->effects[rand_below(&world->rand, row->effects_count)].ref;
+        return key_instance(&row->plan->steps[ref->step], ref->item, &world->arena);
+    }
+    return str_z(run->plan->steps[rand_below(&world->rand, run->plan->steps_count)].id);
+}
+
 /* Somebody types verbs at any moment, sensible or not. */
 static void verb_some(struct world_event *event)
 {
@@ -1150,8 +1188,7 @@ static void verb_some(struct world_event *event)
     if (verb.kind == EVENT_ABANDON && !rand_chance(&world->rand, 10))
         return;
     if (verb.kind == EVENT_SKIP) {
-        uint64_t step = rand_below(&world->rand, run->plan->steps_count);
-        verb.step = arena_printf(&world->arena, "%s%s", run->plan->steps[step].id,
+        verb.step = arena_printf(&world->arena, STR_FMT "%s", STR_ARG(some_instance(world, run)),
                                  rand_chance(&world->rand, 30) ? ":compensate" : "");
     }
     if (run->acknowledged)
@@ -1191,20 +1228,21 @@ static void operator_help(struct world *world, struct row_run *row)
                 verb_send(world, &verb);
                 return;
             }
-            verb.step = str_z(row->plan->steps[effect->ref.step].id);
-            verb.step = arena_printf(&world->arena, "%s:%s", verb.step.ptr,
+            verb.step = arena_printf(&world->arena, STR_FMT ":%s",
+                                     STR_ARG(key_instance(&row->plan->steps[effect->ref.step],
+                                                          effect->ref.item, &world->arena)),
                                      direction_name(effect->ref.direction));
             verb.applied = effect->ref.direction == DIRECTION_COMPENSATE;
             verb_send(world, &verb);
             return;
         }
-        const char *direction = direction_name(effect->ref.direction);
-        const char *step = row->plan->steps[effect->ref.step].id;
-        struct str key = arena_printf(&world->arena, "%s:%s:%s", row->id.ptr, step, direction);
-        if (effect->ref.generation > 1)
-            key = arena_printf(&world->arena, "%s@%u", key.ptr, effect->ref.generation);
+        struct str name =
+            key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
+        struct str key =
+            key_make(row->id, name, effect->ref.direction, effect->ref.generation, &world->arena);
         verb.kind = EVENT_SETTLE;
-        verb.step = arena_printf(&world->arena, "%s:%s", step, direction);
+        verb.step = arena_printf(&world->arena, STR_FMT ":%s", STR_ARG(name),
+                                 direction_name(effect->ref.direction));
         verb.applied = world_ledger(world, key)->effects > 0;
         verb_send(world, &verb);
         return;

@@ -63,8 +63,8 @@ struct row_run {
     struct record_start start;
     struct record_run now;
     bool has_run_record;
-    struct record_effect effects[256];
-    uint32_t effects_count;
+    struct record_effect *effects; /* in the order of their claims */
+    uint32_t effects_count, effects_size;
     uint32_t events;
     struct record_signal signals[4];
     uint32_t signals_count;
@@ -167,7 +167,8 @@ struct ledger_entry *world_ledger(struct world *world, struct str key);
 
 /* workflows.c: a random workflow; it may start "kid<child>". */
 struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child);
-/* checks.c: promises at the end of a world. */
+/* checks.c: promises at the end of a world, and of loops whenever a run was written. */
 void checks_run(struct world *world);
+void loops_check(struct world *world, const struct row_run *row);
 
 #endif

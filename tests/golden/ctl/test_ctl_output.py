@@ -56,6 +56,16 @@ def retrying():
                waiting_for="retry", run_id="order-2")
 
 
+def looping():
+    items = [step("send.%d" % n, "applied" if n < 12 else "claimed") for n in range(15)]
+    items[3].update(state="retrying", attempts=2, next_at=at(3600 * 5),
+                    error={"code": "unavailable", "status": 503, "message": "later"})
+    few = [step("mark.a", "applied", started_at=at(-9), ended_at=at(-8)), step("mark.b", "claimed")]
+    return run("running", [step("send", "waiting", attempts=0, items=40), *items,
+                           step("mark", "waiting", attempts=0, items=2), *few,
+                           step("sender")], run_id="order-4")
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -68,6 +78,7 @@ class Output(CtlCase):
         done = completed()
         done["run_id"] = "order-3"
         add_run(self.fake, done)
+        add_run(self.fake, looping())
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
         self.fake.on("GET", "/v1/dead", {"dead": [
@@ -195,6 +206,7 @@ class Output(CtlCase):
                 ("list", ["list"]), ("list_wide", ["list", "-o", "wide"]),
                 ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
                 ("show_wide", ["show", "order-3", "-o", "wide"]),
+                ("show_loop", ["show", "order-4"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
                 ("explain_completed", ["explain", "order-3"]),

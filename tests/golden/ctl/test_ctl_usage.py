@@ -6,9 +6,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 from ctl_case import CtlCase, main  # noqa: E402
 
-VERBS = ("validate apply test graph workflows schema run list show watch wait events explain dead cancel "
+VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead cancel "
          "pause resume compensate abandon retry settle skip signal daemons ping completion help").split()
-LATER = ("diff init doctor services approvals approve reject migrate ui "
+LATER = ("init doctor services approvals approve reject migrate ui "
          "mcp").split()
 
 # arguments: what the one line on stderr must contain
