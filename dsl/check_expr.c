@@ -658,12 +658,34 @@ static struct type check_at(struct checker *k, struct expr *expr)
 
 /* --- operators --- */
 
+/* steps.x.state == 'aplied' would be false for ever. */
+static void state_word_check(struct checker *k, const struct expr *state, const struct expr *word)
+{
+    static const char *const words[] = {"pending", "claimed", "retrying", "waiting",  "unknown",
+                                        "applied", "refused", "skipped",  "withdrawn"};
+    if (state->op != EXPR_STEP || state->field != EXPR_FIELD_STATE || word->op != EXPR_LITERAL ||
+        word->literal->kind != JSON_STRING)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (str_eq_z(word->literal->text, words[i]))
+            return;
+    struct diag *diag = bad(k, "E206", word->start, word->end, "no step is ever in this state");
+    const char *nearest = diag_nearest(word->literal->text, words, ARRAY_LEN(words));
+    if (nearest)
+        diag_help(k->cx->diags, diag, "did you mean '%s'?", nearest);
+    else
+        diag_help(k->cx->diags, diag, "what is done is 'applied', 'refused' or 'skipped'");
+}
+
 static struct type check_equality(struct checker *k, struct expr *expr, struct type a,
                                   struct type b)
 {
     unsigned comparable = KINDS_JSON | KIND_TIME | KIND_DURATION;
-    if (!need(k, expr->args[0], a, comparable) || !need(k, expr->args[1], b, comparable) ||
-        a.kinds & b.kinds)
+    if (!need(k, expr->args[0], a, comparable) || !need(k, expr->args[1], b, comparable))
+        return type_of(KIND_BOOL);
+    state_word_check(k, expr->args[0], expr->args[1]);
+    state_word_check(k, expr->args[1], expr->args[0]);
+    if (a.kinds & b.kinds)
         return type_of(KIND_BOOL);
     struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s are never equal",
                             kinds_name(k, a.kinds), kinds_name(k, b.kinds));

@@ -362,6 +362,16 @@ static const struct json *field_json(const struct field *field, struct arena *ar
     return made;
 }
 
+/* A statement's answer always tells how many rows it touched; here one. */
+static const struct json *sql_output(const struct json *read, struct arena *arena)
+{
+    struct json *out = json_object_new(arena, 2);
+    const struct json *rows = read ? json_get_z(read, "rows") : NULL;
+    json_object_add_z(out, "rows", rows ? rows : json_list_new(arena, 0));
+    json_object_add_z(out, "count", json_int(arena, 1));
+    return out;
+}
+
 const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
@@ -376,7 +386,10 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
     diags_free(&unheard);
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         bool read = outputs[i].first || outputs[i].is_list;
-        texts[i] = read ? json_text(field_json(&outputs[i], arena), arena) : STR("{}");
+        const struct json *sample = read ? field_json(&outputs[i], arena) : NULL;
+        if (plan->steps[i].action.kind == ACTION_SQL)
+            sample = sql_output(sample, arena);
+        texts[i] = sample ? json_text(sample, arena) : STR("{}");
     }
     return texts;
 }
@@ -435,6 +448,21 @@ static struct str title_of(const struct node *map, enum action_kind kind, struct
     return text;
 }
 
+/* An expression without the hole around it, on one line; absent: the step has no such key. */
+static struct str words_of(const struct node *step, const char *key, struct arena *arena)
+{
+    const struct node *node = step && step->kind == NODE_MAP ? node_get(step, key) : NULL;
+    struct buf out = {0};
+    if (!node || !node->text.ptr)
+        return STR_NONE;
+    title_add(&out, node->text);
+    struct str text = arena_str(arena, buf_str(&out));
+    buf_free(&out);
+    if (text.len > 2 && text.ptr[0] == '{' && text.ptr[text.len - 1] == '}')
+        text = (struct str){text.ptr + 1, text.len - 2};
+    return text;
+}
+
 const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
@@ -445,6 +473,8 @@ const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena)
     for (uint16_t i = 0; i < plan->steps_count; i++) {
         const struct node *step = steps && i < steps->count ? steps->items[i] : NULL;
         const struct plan_step *planned = &plan->steps[i];
+        titles[i].condition = words_of(step, "if", arena);
+        titles[i].for_each = words_of(step, "for_each", arena);
         titles[i].action =
             title_of(step ? node_get(step, "action") : NULL, planned->action.kind, arena);
         if (planned->compensate.kind != ACTION_NONE)

@@ -64,7 +64,7 @@ const struct lang_key lang_keys[] = {
 
     {LANG_AUTH, "bearer", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "A bearer token."},
     {LANG_AUTH, "basic", LANG_GROUP, LANG_BASIC, 0, NULL, NULL, NULL, "HTTP basic."},
-    {LANG_AUTH, "oauth2", LANG_GROUP, LANG_OAUTH2, P, NULL, NULL, NULL,
+    {LANG_AUTH, "oauth2", LANG_GROUP, LANG_OAUTH2, 0, NULL, NULL, NULL,
      "OAuth 2 client credentials."},
 
     {LANG_BASIC, "user", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "The user."},
@@ -336,7 +336,7 @@ const struct lang_key *lang_key_find(enum lang_group group, struct str name)
     char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
     for (size_t i = 0; i < lang_keys_count; i++)
         if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
-            str_eq_z(name, lang_keys[i].name))
+            strncmp(lang_keys[i].name, name.ptr, name.len) == 0 && !lang_keys[i].name[name.len])
             return &lang_keys[i];
     return NULL;
 }

@@ -37,6 +37,8 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
  * "delete inventory/reservations/{input.order_id}", "sleep 30m". */
 struct dsl_title {
     struct str action, compensate; /* compensate absent: none */
+    struct str condition;          /* of `if`; absent: none */
+    struct str for_each;           /* absent: no loop */
 };
 const struct dsl_title *dsl_titles(const struct plan *plan, struct arena *arena);
 

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -37,6 +38,7 @@ static struct control *controls;
 
 #define ACCEPT_PAUSE_US (500 * MS_US)
 #define ACCEPT_TELL_US (10 * SECOND_US)
+#define DESCRIPTORS_KEPT_PART 4 /* a quarter of the limit */
 #define REQUEST_MAGIC 0x53414741u
 
 struct control_request {
@@ -403,20 +405,41 @@ static void accept_again(void *arg)
         evconnlistener_enable(evhttp_bound_socket_get_listener(control->bound));
 }
 
+static void accept_pause(struct control *control, const char *why)
+{
+    evconnlistener_disable(evhttp_bound_socket_get_listener(control->bound));
+    loop_timer_set(control->accept_timer, ACCEPT_PAUSE_US);
+    if (control->accept_told.us && loop_mono().us - control->accept_told.us < ACCEPT_TELL_US)
+        return;
+    control->accept_told = loop_mono();
+    log_warn("cannot take connections on the control socket: %s", why);
+}
+
 /* The socket stays readable: without a pause this would come again at once, and again. */
 static void on_accept_error(struct evconnlistener *listener, void *arg)
 {
     int why = EVUTIL_SOCKET_ERROR();
     struct control *control = controls;
+    (void)listener;
     while (control && (void *)control->http != arg) /* evhttp puts itself there */
         control = control->next;
     ASSERT(control);
-    evconnlistener_disable(listener);
-    loop_timer_set(control->accept_timer, ACCEPT_PAUSE_US);
-    if (loop_mono().us - control->accept_told.us < ACCEPT_TELL_US)
-        return;
-    control->accept_told = loop_mono();
-    log_warn("cannot take connections on the control socket: %s", strerror(why));
+    accept_pause(control, strerror(why));
+}
+
+/* Clients must leave descriptors for the work itself. The kernel gives out the lowest number that
+ * is free, so that number tells about how many are in use. */
+static struct bufferevent *on_accept(struct event_base *base, void *arg)
+{
+    struct control *control = arg;
+    struct rlimit files;
+    int lowest = fcntl(evhttp_bound_socket_get_fd(control->bound), F_DUPFD_CLOEXEC, 0);
+    if (lowest >= 0)
+        close(lowest);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        (lowest < 0 || (rlim_t)lowest >= files.rlim_cur - files.rlim_cur / DESCRIPTORS_KEPT_PART))
+        accept_pause(control, "the descriptors that are left are kept for the runs");
+    return bufferevent_socket_new(base, -1, 0); /* as evhttp itself would make it */
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -445,6 +468,7 @@ int control_open(struct loop *loop, const char *path,
     evhttp_set_max_body_size(control->http, CONTROL_BODY_BYTES_MAX);
     evhttp_set_timeout(control->http, CONTROL_IDLE_S);
     evhttp_set_default_content_type(control->http, NULL);
+    evhttp_set_bevcb(control->http, on_accept, control);
     evhttp_set_gencb(control->http, on_request, control);
     control->bound = evhttp_accept_socket_with_handle(control->http, fd);
     ASSERT(control->bound);

@@ -18,6 +18,8 @@
 #define CONTROL_HEADERS_BYTES_MAX (32 * 1024)
 #define CONTROL_CONNECTIONS_MAX 512
 #define CONTROL_IDLE_S 60
+/* Besides, no more connections are taken while a quarter of the process's descriptors or less is
+ * left: they are for the runs. Clients wait then. */
 
 struct control;
 struct control_request; /* one request, alive until it was answered */

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 /* Verbs of the interface that this version does not have. */
-static const char verbs_later[] =
-    "approvals|approve|diff|doctor|graph|init|mcp|migrate|reject|services|signal|ui";
+static const char verbs_later[] = "approvals|approve|doctor|init|mcp|migrate|reject|services|ui";
 
 static bool words_have(const char *words, struct str word)
 {
@@ -51,12 +50,13 @@ static bool option_matches(enum ctl_opt id, struct str name)
 
 static enum ctl_opt option_find(const struct ctl_verb *verb, struct str name)
 {
-    for (size_t i = 0; i < ctl_global_options_count; i++)
-        if (option_matches(ctl_global_options[i].id, name))
-            return ctl_global_options[i].id;
+    /* A verb's own --format comes before the one of all verbs, which has its letter still. */
     for (size_t i = 0; verb && i < CTL_VERB_OPTIONS_MAX && verb->options[i].id; i++)
         if (option_matches(verb->options[i].id, name))
             return verb->options[i].id;
+    for (size_t i = 0; i < ctl_global_options_count; i++)
+        if (option_matches(ctl_global_options[i].id, name))
+            return ctl_global_options[i].id;
     if (!verb && option_matches(OPT_VERSION, name))
         return OPT_VERSION;
     return OPT_NONE;

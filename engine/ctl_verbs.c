@@ -18,7 +18,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
 
 #define GROUP_FILES "Workflow files"
 #define GROUP_RUNS "Runs"
-#define GROUP_OPERATE "Operate (each needs --reason; the run's full id)"
+#define GROUP_OPERATE "Operate (each needs --reason, but signal; the run's full id)"
 #define GROUP_DAEMON "Daemon"
 #define GROUP_HELP "Help"
 
@@ -57,6 +57,18 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "All files are checked first; if one has an error, nothing is applied. New runs use\n"
               "the new definition, runs in flight keep theirs.",
      .run = ctl_verb_apply},
+    {.name = "diff",
+     .group = GROUP_FILES,
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_FILE,
+     .summary = "compare a workflow file with the version that the daemon has",
+     .about =
+         "Lists steps, services and keys that were added, removed or changed, what follows from\n"
+         "that for steps that were not touched, and the open runs, which stay on their version.\n"
+         "Exit: 0 the daemon has this version, 1 it has another one or none; more than 1: trouble.",
+     .run = ctl_verb_diff},
     {.name = "test",
      .group = GROUP_FILES,
      .args = "FILE|DIR...",
@@ -75,6 +87,26 @@ const struct ctl_verb ctl_verbs[] = {
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},
+    {.name = "graph",
+     .group = GROUP_FILES,
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_FILE,
+     .summary = "draw a workflow: the way forward, and the way back with what undoes each step",
+     .about =
+         "Solid arrows lead forward; dashed ones back, each with the compensation of the step\n"
+         "that it leaves. Pivots are hexagons: behind one there is no way back. Mermaid is shown "
+         "by\n"
+         "most places that show Markdown; dot is Graphviz's language; svg needs Graphviz "
+         "installed.\n"
+         "-o json gives the same as data. Needs no daemon, except for --run.",
+     .options =
+         {
+             {OPT_PICTURE, "mermaid (the default), dot or svg"},
+             {OPT_RUN, "paint the steps with the states of this run; a unique beginning will do"},
+         },
+     .run = ctl_verb_graph},
     {.name = "workflows",
      .group = GROUP_FILES,
      .args = "",
@@ -104,11 +136,12 @@ const struct ctl_verb ctl_verbs[] = {
              {OPT_INPUT, "the input; @FILE reads a file, - reads stdin (default: {})"},
              {OPT_ID, "the run id, [A-Za-z0-9._-]{1,94}"},
              {OPT_TENANT, "whose run it is"},
+             {OPT_AT, "start it then: 2026-10-25T02:30:00Z (RFC 3339), or in a while: 30m"},
              {OPT_WAIT, "wait until the run has ended or is parked; the exit code says how"},
              {OPT_WATCH, "the same, showing the steps meanwhile"},
              {OPT_TIMEOUT, "with --wait or --watch: give up after that (exit 7); the run goes on"},
          },
-     .later = "at|dry-run",
+     .later = "dry-run",
      .run = ctl_verb_run},
     {.name = "list",
      .group = GROUP_RUNS,
@@ -235,6 +268,18 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "STEP as for settle. It is listed in the residue as done by hand.",
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
+
+    {.name = "signal",
+     .group = GROUP_OPERATE,
+     .args = "RUN NAME",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "give a waiting step (wait_for: NAME) its data; needs no reason",
+     .about = "A signal that comes before its step is kept. The first one of a name counts: the\n"
+              "same data again is fine, other data is a conflict (exit 9).",
+     .options = {{OPT_DATA, "the step's output (default: null)"}},
+     .run = ctl_verb_signal},
 
     {.name = "daemons",
      .group = GROUP_DAEMON,

@@ -128,6 +128,9 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
     int code = auth_render(r, &auth);
     if (code)
         return code;
+    /* The engine also speaks for itself (to token servers). */
+    bool of_run = invocation->run_id.ptr != NULL;
+    struct str attempt = of_run ? arena_printf(r->arena, "%u", invocation->attempt) : STR_NONE;
     if (wall_is_set(invocation->deadline_at))
         deadline = wall_format(invocation->deadline_at, r->arena);
     const struct own_header own[] = {
@@ -135,12 +138,12 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
          invocation->key, false},
         {"Saga-Run", invocation->run_id, false},
         {"Saga-Step", invocation->step, false},
-        {"Saga-Attempt", arena_printf(r->arena, "%u", invocation->attempt), false},
+        {"Saga-Attempt", attempt, false},
         {"Saga-Deadline", deadline, false},
         {"Saga-Compensates", invocation->compensates, false},
         /* Anything else would have to be unpacked within bounds. */
         {"Accept-Encoding", STR("identity"), false},
-        {"traceparent", traceparent(invocation, r->arena), true},
+        {"traceparent", of_run ? traceparent(invocation, r->arena) : STR_NONE, true},
         {"Authorization", auth, true},
         {"User-Agent", STR("sagad"), true},
     };

@@ -3,6 +3,7 @@
 #include "engine/failpoint.h"
 #include "engine/invoke_exec.h"
 #include "engine/invoke_http.h"
+#include "engine/invoke_oauth.h"
 
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ struct invoke {
     struct port_invoke port;
     struct port_invoke ports[KINDS_MAX]; /* by kind; start is NULL: none */
     struct invoke_http *http;
+    struct invoke_oauth *oauth;
     struct invoke_exec *exec;
     struct orphan *orphans;
     struct arena scratch; /* masked texts of one reply */
@@ -104,6 +106,12 @@ void invoke_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
     arena_reset(scratch);
 }
 
+static void http_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
+{
+    struct invoke *invoke = arg;
+    invoke_oauth_reply(invoke->oauth, invocation_id, reply);
+}
+
 struct invoke *invoke_new(const struct invoke_options *options)
 {
     struct invoke *invoke = xcalloc(1, sizeof(*invoke));
@@ -121,6 +129,13 @@ struct invoke *invoke_new(const struct invoke_options *options)
         .connect_timeout_us = options->connect_timeout_us,
         .transfers_max = options->transfers_max,
         .ca_file = options->ca_file,
+        .reply = http_reply,
+        .reply_arg = invoke,
+    });
+    invoke->oauth = invoke_oauth_new(&(struct invoke_oauth_options){
+        .loop = options->loop,
+        .secrets = options->secrets,
+        .http = invoke_http_port(invoke->http),
         .reply = invoke_reply,
         .reply_arg = invoke,
     });
@@ -132,7 +147,7 @@ struct invoke *invoke_new(const struct invoke_options *options)
         .reply = invoke_reply,
         .reply_arg = invoke,
     });
-    invoke_register(invoke, ACTION_HTTP, invoke_http_port(invoke->http));
+    invoke_register(invoke, ACTION_HTTP, invoke_oauth_port(invoke->oauth));
     invoke_register(invoke, ACTION_EXEC, invoke_exec_port(invoke->exec));
     return invoke;
 }
@@ -163,6 +178,7 @@ void invoke_free(struct invoke *invoke)
 {
     if (!invoke)
         return;
+    invoke_oauth_free(invoke->oauth);
     invoke_http_free(invoke->http);
     invoke_exec_free(invoke->exec);
     for (struct orphan *next, *orphan = invoke->orphans; orphan; orphan = next) {

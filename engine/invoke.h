@@ -1,9 +1,9 @@
 /*
  * invoke.h: one port for all kinds of actions.
  *
- * Sends each invocation to the invoker of its kind, and lets no reply pass that still holds a
- * secret: error line, headers, body and standard error are masked (secrets.h) before the runner,
- * and with it everything that stores, sees them.
+ * Sends each invocation to the invoker of its kind (HTTP by way of invoke_oauth.h), and lets no
+ * reply pass that still holds a secret: error line, headers, body and standard error are masked
+ * (secrets.h) before the runner, and with it everything that stores, sees them.
  */
 #ifndef ENGINE_INVOKE_H
 #define ENGINE_INVOKE_H
@@ -14,7 +14,7 @@
 
 struct invoke_options {
     struct loop *loop;
-    const struct secrets *secrets; /* may be NULL; lives as long as the invoker */
+    struct secrets *secrets; /* may be NULL; lives as long as the invoker; gets access tokens */
     /* Where replies go: the runner's inbox. `reply` is borrowed until it returns. Never called
      * from inside start, drop or drain. */
     void (*reply)(void *arg, uint64_t invocation_id, const struct reply *reply);

@@ -35,6 +35,14 @@ static void text_wipe(struct str text)
     free((char *)text.ptr);
 }
 
+static void secret_free(struct secret *secret)
+{
+    text_wipe(secret->value);
+    for (size_t i = 0; i < ARRAY_LEN(secret->base64); i++)
+        text_wipe(secret->base64[i]);
+    free(secret);
+}
+
 void secrets_free(struct secrets *secrets)
 {
     struct secret *next;
@@ -42,10 +50,7 @@ void secrets_free(struct secrets *secrets)
         return;
     for (struct secret *secret = secrets->list; secret; secret = next) {
         next = secret->next;
-        text_wipe(secret->value);
-        for (size_t i = 0; i < ARRAY_LEN(secret->base64); i++)
-            text_wipe(secret->base64[i]);
-        free(secret);
+        secret_free(secret);
     }
     free(secrets);
 }
@@ -107,6 +112,21 @@ static void starts_add(struct secrets *secrets, const struct secret *secret)
     }
 }
 
+/* The list has the newest first. */
+static void oldest_forget(struct secrets *secrets, const char *name)
+{
+    unsigned count = 0;
+    for (struct secret **at = &secrets->list; *at;) {
+        struct secret *secret = *at;
+        if (strcmp(secret->name, name) == 0 && ++count > SECRET_VALUES_MAX) {
+            *at = secret->next;
+            secret_free(secret);
+        } else {
+            at = &secret->next;
+        }
+    }
+}
+
 int secrets_add_value(struct secrets *secrets, const char *name, struct str value, struct err *err)
 {
     if (!name_is_valid(str_z(name)))
@@ -143,6 +163,7 @@ int secrets_add_value(struct secrets *secrets, const char *name, struct str valu
     secret->next = secrets->list;
     secrets->list = secret;
     starts_add(secrets, secret);
+    oldest_forget(secrets, name);
     return 0;
 }
 

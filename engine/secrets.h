@@ -7,7 +7,8 @@
  * plain or encoded, does not keep it.
  *
  * Values that were replaced or retired are still masked: requests that carry them may be on their
- * way. Memory of values is wiped when the store is freed.
+ * way. Of each name the newest SECRET_VALUES_MAX values are kept: access tokens change all day.
+ * Memory of values is wiped when they are forgotten.
  */
 #ifndef ENGINE_SECRETS_H
 #define ENGINE_SECRETS_H
@@ -18,6 +19,7 @@
 /* A shorter value would be found in innocent text everywhere, and could not be masked. */
 #define SECRET_BYTES_MIN 6
 #define SECRET_BYTES_MAX (64 * 1024)
+#define SECRET_VALUES_MAX 16 /* of one name, old ones included */
 
 struct secrets;
 

@@ -78,7 +78,8 @@ static void truth_judge(struct stub_result *result, const struct record_effect *
     uint32_t effects =
         stub_effects_of(result, effect->ref.step, effect->ref.item, effect->ref.direction, &order);
     struct str name = name_of(result, effect->ref.step, effect->ref.item);
-    if (effect->state.by_hand || result->vouched[effect->ref.step] ||
+    bool own_row = step->for_each && !effect->ref.item.len; /* its items are what is done */
+    if (effect->state.by_hand || own_row || result->vouched[effect->ref.step] ||
         action_kind_waits(action->kind) || action->kind == ACTION_CHILD)
         return;
     if (effect->state.state == STEP_APPLIED && !effects)

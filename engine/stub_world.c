@@ -253,6 +253,7 @@ static void record_tell(struct stub_world *world, const struct run_record *recor
     case RECORD_START:
     case RECORD_ATTEMPT:
     case RECORD_EVENT:
+    case RECORD_SIGNAL:
     case RECORD_INBOX:
     case RECORD_BEGUN:
     case RECORD_KIND_COUNT: break;
@@ -569,8 +570,11 @@ static void reply_make(struct stub_world *world, struct flight *flight)
         if (!answer->body.ptr)
             reply->body = str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
         return;
+    case ACTION_CHILD: /* taken to do what it is asked */
+        reply->kind = REPLY_CHILD;
+        reply->child = flight->action->child.detached ? CHILD_STARTED : CHILD_DONE;
+        return;
     case ACTION_WORKER:
-    case ACTION_CHILD:
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR:
@@ -621,6 +625,7 @@ static void said(const struct reply *reply, struct buf *out)
     case REPLY_EXEC: buf_printf(out, "exit %d", reply->status); break;
     case REPLY_SQL:
     case REPLY_SQL_OPEN: buf_printf(out, "%s", reply->sqlstate[0] ? reply->sqlstate : "ok"); break;
+    case REPLY_CHILD: buf_add_z(out, "ended"); break;
     case REPLY_WORKER: buf_add_z(out, reply->failed ? "failed" : "completed"); break;
     case REPLY_NONE:
     case REPLY_CANNOT_SEND:

@@ -577,6 +577,11 @@ def workflows_that_are_wrong(env):
         reply = daemon.http("PUT", "/v1/workflows", body)
         assert reply.status in (413, 422), (body[:20], reply)
     assert daemon.http("PUT", "/v1/workflows", "#" * (3 << 20)).status == 413
+    child = "workflow: %s\nrun_id: x-${{ input.id }}\nsteps: [{id: run, action: {child: %s}}]\n"
+    reply = daemon.http("PUT", "/v1/workflows", child % ("again", "again"))
+    assert reply.status == 422 and [e["code"] for e in reply.json()["errors"]] == ["E307"], reply
+    reply = daemon.http("PUT", "/v1/workflows", child % ("parent", "nobody"))
+    assert reply.status == 200 and [w["code"] for w in reply.json()["warnings"]] == ["W315"], reply
     labelled = ONE.replace("workflow: one", "workflow: one\nversion: '7'")
     assert daemon.apply(labelled)["version"] == "7"
     reply = daemon.http("PUT", "/v1/workflows", labelled.replace("svc/undo", "svc/undo2"))

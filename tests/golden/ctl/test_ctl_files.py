@@ -71,6 +71,36 @@ class Validate(CtlCase):
         self.assert_exit(2, result)
         self.assertEqual("a\nb\n", result.out)
 
+    def test_children(self):
+        """Files are looked at together: a child among them is known, its input is checked, and
+        nobody starts itself without end."""
+        child = "workflow: %s\nrun_id: x-${{ input.id }}\nsteps:\n  - {id: run, action: {child: %s%s}}\n"
+        self.write("good.yaml", GOOD % "good")
+        self.write("parent.yaml", child % ("parent", "good", ", input: {id: \"${{ input.id }}\"}"))
+        self.write("wrong.yaml", child % ("wrong", "good", ", input: {id: 7}"))
+        self.write("loop.yaml", child % ("loop", "loop", ""))
+        result = self.ctl("validate", "parent.yaml", "good.yaml")
+        self.assert_exit(0, result)
+        self.assertNotIn("warning", result.out)
+        result = self.ctl("validate", "parent.yaml")
+        self.assert_exit(0, result)
+        self.assertIn("parent.yaml:4:31: warning[W315]: no workflow `good` is known here", result.out)
+        result = self.ctl("validate", "wrong.yaml", "good.yaml", "loop.yaml")
+        self.assert_exit(2, result)
+        self.assertIn("wrong.yaml:4:31: error[E129]: the input of `good` does not fit: /id must be "
+                      "text, not a number", result.out)
+        self.assertIn("loop.yaml:4:31: error[E307]: `loop` starts `loop`: without end", result.out)
+        self.assertIn("workflow good, 1 step\n", result.out)
+
+    def test_schedule(self):
+        """Of a workflow with a schedule the next three ticks are shown, in its zone."""
+        self.write("s.yaml", GOOD % "s" +
+                   "schedule: {cron: \"30 2 * * *\", zone: Asia/Tokyo, input: {id: \"${{ tick }}\"}}\n")
+        result = self.ctl("validate", "s.yaml")
+        self.assert_exit(0, result)
+        self.assertRegex(result.out, r"\nSchedule \(`30 2 \* \* \*` in Asia/Tokyo; the next runs\)\n"
+                                     r"(  \d{4}-\d\d-\d\dT02:30:00\+09:00\n){3}$")
+
     def test_json(self):
         """-o json names each file with what was found in it."""
         self.write("good.yaml", GOOD % "good")

@@ -18,6 +18,7 @@
 #include "dsl/dsl.h"
 #include "dsl/jsonschema.h"
 #include "dsl/lint.h"
+#include "dsl/set.h"
 #include "engine/base/rand.h"
 
 #define SEEDS_MAX 300
@@ -124,6 +125,20 @@ static const char *const tokens[] = {
     "secrets.a",
     "response",
     "pivot: true\n",
+    "for_each: input.tags\n",
+    "key_by: item\n",
+    "item",
+    "index",
+    "tick",
+    "child: demo",
+    "wait_for: x",
+    "until: now()",
+    "worker: q",
+    "timestamp('2026-10-25T02:30', 'Europe/Berlin')",
+    "schedule: {cron: \"* * * * *\", zone: Europe/Paris}\n",
+    " 31 2 * ",
+    "*/7 ",
+    "output_schema: {type: object}\n",
     "\xE2\x80\xA8",
     "\x01",
 };
@@ -292,6 +307,9 @@ static void plan_use(const struct plan *plan)
         schema_check(plan->input, scope.input, &arena, &errors);
     }
     dsl_print_schedule(plan, &text);
+    dsl_print_ticks(plan, (struct wall){1790000000 * SECOND_US}, &text);
+    if (plan->schedule)
+        template_use(plan->schedule->input, &scope, &arena);
     buf_free(&text);
     arena_free(&arena);
 }
@@ -325,6 +343,8 @@ static bool source_use(struct str source)
     diags_init(&diags, "f.yaml", source);
     struct plan *plan = dsl_compile(source, NULL, &diags);
     assert_int_equal(plan != NULL, diags.errors == 0);
+    if (plan)
+        dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
     diags_use(&diags);
     bool ok = plan != NULL;
     if (plan)
@@ -392,6 +412,8 @@ static void leaf_write(struct rand *rand, struct buf *out)
         "9223372036854775807",
         "key",
         "steps.a.state",
+        "timestamp('2026-10-25T02:30', 'Europe/Berlin')",
+        "timestamp(input.id, 'America/New_York')",
     };
     buf_add_z(out, leaves[rand_below(rand, ARRAY_LEN(leaves))]);
 }
