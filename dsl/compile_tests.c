@@ -228,9 +228,11 @@ static const struct {
     const char *key;
     enum action_kind kind;
 } answer_keys[] = {
-    {"status", ACTION_HTTP}, {"headers", ACTION_HTTP}, {"body", ACTION_HTTP},
-    {"exit", ACTION_EXEC},   {"stdout", ACTION_EXEC},  {"stderr", ACTION_EXEC},
-    {"rows", ACTION_SQL},    {"count", ACTION_SQL},    {"sqlstate", ACTION_SQL},
+    {"status", ACTION_HTTP},      {"headers", ACTION_HTTP}, {"body", ACTION_HTTP},
+    {"exit", ACTION_EXEC},        {"stdout", ACTION_EXEC},  {"stderr", ACTION_EXEC},
+    {"rows", ACTION_SQL},         {"count", ACTION_SQL},    {"sqlstate", ACTION_SQL},
+    {"output", ACTION_WORKER},    {"fail", ACTION_WORKER},  {"code", ACTION_WORKER},
+    {"retryable", ACTION_WORKER},
 };
 
 /* An http answer has no exit code. */
@@ -319,6 +321,25 @@ static void answer_sql_read(struct tests_compiler *tx, const struct node *node,
     }
 }
 
+static void answer_worker_read(struct tests_compiler *tx, const struct node *node,
+                               struct test_answer *out)
+{
+    static const char *const of_failure[] = {"code", "retryable"};
+    const struct node *value;
+    if ((value = node_get(node, "output")))
+        out->body = json_text(node_json(value, &tx->out->arena), &tx->out->arena);
+    if ((value = node_get(node, "fail")))
+        out->failed = read_text(&tx->cx, value, "`fail`", &out->message);
+    if ((value = node_get(node, "code")))
+        read_text(&tx->cx, value, "`code`", &out->code);
+    if ((value = node_get(node, "retryable")))
+        read_boolean(&tx->cx, value, "`retryable`", &out->retryable);
+    for (size_t i = 0; i < ARRAY_LEN(of_failure) && !out->failed; i++)
+        if (node_get(node, of_failure[i]))
+            node_error(&tx->cx, "E403", node_get_pair(node, of_failure[i])->key,
+                       "`%s` says more of a failure, but there is no `fail`", of_failure[i]);
+}
+
 static bool answer_word_read(struct tests_compiler *tx, const struct node *node,
                              struct test_answer *out)
 {
@@ -364,6 +385,8 @@ static bool answer_read(struct tests_compiler *tx, const struct node *node, enum
         answer_exec_read(tx, node, out);
     else if (kind == ACTION_SQL)
         answer_sql_read(tx, node, out);
+    else if (kind == ACTION_WORKER)
+        answer_worker_read(tx, node, out);
     return true;
 }
 

@@ -10,9 +10,9 @@
 
 #include "dsl/plan.h"
 
-#define PLAN_PARTS(X)              \
+#define PLAN_PARTS(X)                                                               \
     X(PLAN_PART_WORKFLOW, "workflow") /* the workflow's own keys; it has no name */ \
-    X(PLAN_PART_SERVICE, "service")   \
+    X(PLAN_PART_SERVICE, "service")                                                 \
     X(PLAN_PART_STEP, "step")
 enum plan_part {
     PLAN_PART_NONE,

@@ -240,6 +240,13 @@ const struct lang_key lang_keys[] = {
      "Rows that a statement touched."},
     {LANG_TEST_ANSWER, "sqlstate", LANG_TEXT, 0, 0, NULL, NULL, "success",
      "Five characters: how a statement failed."},
+    {LANG_TEST_ANSWER, "output", LANG_ANY, 0, 0, NULL, NULL, "as `body`",
+     "What a worker completes its task with."},
+    {LANG_TEST_ANSWER, "fail", LANG_TEXT, 0, 0, NULL, NULL, NULL, "How a worker has failed."},
+    {LANG_TEST_ANSWER, "code", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "The worker's name for its failure."},
+    {LANG_TEST_ANSWER, "retryable", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
+     "The worker's failure may pass."},
     {LANG_TEST_ANSWER, "after", LANG_DURATION, 0, 0, NULL, NULL, "50ms", "How long it takes."},
     {LANG_TEST_ANSWER, "done", LANG_BOOLEAN, 0, 0, NULL, NULL, "as the answer says",
      "Whether the effect has happened, whatever the answer says."},
@@ -471,9 +478,9 @@ static const struct mistake {
     {LANG_TEST, "mocks|stubs|responses|replies|services|given", "what services say is `answers`"},
     {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
-    {LANG_TEST_ANSWER, "code|status_code|http", "the HTTP status is `status`"},
+    {LANG_TEST_ANSWER, "status_code|http", "the HTTP status is `status`"},
     {LANG_TEST_ANSWER, "delay|latency|takes", "how long it takes is `after`"},
-    {LANG_TEST_ANSWER, "json|data|output|response", "the answer's body is `body`"},
+    {LANG_TEST_ANSWER, "json|data|response", "the answer's body is `body`"},
 };
 
 const char *lang_mistake_help(enum lang_group group, struct str name)

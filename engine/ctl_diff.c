@@ -9,7 +9,7 @@
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
 
-#define RUNS_NAMED_MAX 10   /* by id; of more only the number is told */
+#define RUNS_NAMED_MAX 10     /* by id; of more only the number is told */
 #define RUNS_COUNTED_MAX 1000 /* of each state: one page */
 #define VALUE_COLUMNS_MAX 60
 
@@ -28,7 +28,8 @@ struct comparison {
     bool same;
 };
 
-/* --- the daemon's side ------------------------------------------------------------------------- */
+/* --- the daemon's side -------------------------------------------------------------------------
+ */
 
 static int theirs_compile(struct comparison *c, struct str source, const char *name)
 {
@@ -75,9 +76,9 @@ static int runs_of_state_get(struct comparison *c, const char *state)
     struct ctl_reply reply;
     const struct json *json;
     struct str after = arena_printf(&ctl->arena, "&state=%s&limit=%d", state, RUNS_COUNTED_MAX);
-    int code = ctl_get(ctl,
-                       ctl_path(ctl, "/v1/runs?workflow=", str_z(c->mine->workflow), after.ptr),
-                       &reply, &json);
+    int code =
+        ctl_get(ctl, ctl_path(ctl, "/v1/runs?workflow=", str_z(c->mine->workflow), after.ptr),
+                &reply, &json);
     if (code)
         return code;
     const struct json *list = json_get_z(json, "runs"), *next = json_get_z(json, "next");
@@ -104,7 +105,8 @@ static int runs_get(struct comparison *c)
     return code;
 }
 
-/* --- for people ----------------------------------------------------------------------------------- */
+/* --- for people
+ * ----------------------------------------------------------------------------------- */
 
 static void value_add(struct buf *out, struct str value)
 {
@@ -123,10 +125,7 @@ static void part_print(struct comparison *c, const struct plan_change *change)
     enum paint paint = added ? PAINT_GREEN : removed ? PAINT_RED : PAINT_YELLOW;
     struct buf *out = &c->ctl->out;
     buf_add_z(out, "  ");
-    text_add_painted(out, c->ctl->color, paint,
-                     added     ? STR("+")
-                     : removed ? STR("-")
-                               : STR("~"));
+    text_add_painted(out, c->ctl->color, paint, added ? STR("+") : removed ? STR("-") : STR("~"));
     buf_printf(out, " %s%s", plan_part_name(change->part), change->name.len ? " " : "");
     text_add(out, change->name);
     buf_add_char(out, '\n');
@@ -206,7 +205,8 @@ static void table_print_diff(struct comparison *c)
     runs_print(c);
 }
 
-/* --- as data ---------------------------------------------------------------------------------------- */
+/* --- as data
+ * ---------------------------------------------------------------------------------------- */
 
 static const struct json *text_or_null(struct arena *arena, struct str text)
 {
@@ -258,7 +258,8 @@ static const struct json *diff_json(const struct comparison *c, bool same)
     return out;
 }
 
-/* --- the verb ----------------------------------------------------------------------------------------- */
+/* --- the verb
+ * ----------------------------------------------------------------------------------------- */
 
 static int compare(struct comparison *c)
 {

@@ -129,7 +129,8 @@ bool draft_may_claim(struct draft *draft);
 void draft_record(struct draft *draft, const struct run_record *record);
 void draft_command(struct draft *draft, const struct run_command *command);
 
-/* True if this very decision claimed the side: nothing of it was sent. Its command is taken back. */
+/* True if this very decision claimed the side: nothing of it was sent. Its command is taken back.
+ */
 bool draft_unclaim(struct draft *draft, const struct instance *instance, enum direction direction);
 
 /* The same for the common kinds. `side` is the full new state of ref's effect. */
