@@ -70,6 +70,8 @@ void unwind_begin(struct draft *draft)
             claim_withdraw(draft, instance);
         else if (instance->execute.state == STEP_RETRYING && !ask)
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
+        else
+            attempt_recall(draft, instance); /* a child that runs is told */
     }
 }
 

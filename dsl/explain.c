@@ -576,6 +576,15 @@ static const struct {
          "refused there.\n",
          "    action: {child: bookin}\n",
          "    action: {child: booking}\n"),
+    PAGE("W316", "a wait that outlives the deadline",
+         "The deadline limits the whole forward walk up to the pivot, waits included. When\n"
+         "it ends the run turns back, before the wait does.\n",
+         "    deadline: 10m\n"
+         "    # ...\n"
+         "    - {id: pause, action: {sleep: 30m}}\n",
+         "    deadline: 1h\n"
+         "    # ...\n"
+         "    - {id: pause, action: {sleep: 30m}}\n"),
     PAGE("W312", "a loop whose instances have no names",
          "Without `key_by` an instance is named by its place in the list. If the list is\n"
          "fetched again and comes in another order, the place says nothing about the item.\n",

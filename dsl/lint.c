@@ -172,10 +172,14 @@ static void compensation_needs_output(struct compiler *cx, uint16_t index)
     struct diag *diag = cx_warning(
         cx, "W304", source->own_output,
         "this is missing when the outcome of `%s` is unknown, so nothing can be undone", step->id);
-    diag_help(cx->diags, diag,
-              "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
-              "with a `ttl`)",
-              service_name(cx, &step->action));
+    if (step->action.kind == ACTION_HTTP)
+        diag_help(cx->diags, diag,
+                  "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
+                  "with a `ttl`)",
+                  service_name(cx, &step->action));
+    else
+        diag_help(cx->diags, diag,
+                  "undo by a reference of your own, such as `steps.%s.key` or the input", step->id);
 }
 
 static void retry_without_key(struct compiler *cx, uint16_t index)
@@ -188,9 +192,12 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
         cx, "W305", own->key,
         "%s does not honour keys: after an unknown outcome `%s` is not retried, the run parks",
         service_name(cx, &step->action), step->id);
-    diag_help(cx->diags, diag,
-              "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
-              "idempotent` if a repeat does no harm");
+    if (step->action.kind == ACTION_HTTP)
+        diag_help(cx->diags, diag,
+                  "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
+                  "idempotent` if a repeat does no harm");
+    else
+        diag_help(cx->diags, diag, "say `effect: idempotent` if a repeat does no harm");
 }
 
 static void budget_past_ttl(struct compiler *cx, uint16_t index, const struct plan_action *action,
@@ -418,6 +425,48 @@ static void join_without_branch(struct compiler *cx, uint16_t index)
     }
 }
 
+static int64_t least_wait(const struct plan_step *step)
+{
+    if (step->condition || step->for_each)
+        return 0;
+    if (step->action.kind == ACTION_SLEEP)
+        return step->action.sleep.duration_us;
+    return 0;
+}
+
+/* The deadline ends with a pivot; before one, a run that must wait longer always turns back. */
+static void waits_past_deadline(struct compiler *cx)
+{
+    int64_t deadline_us = cx->plan->deadline_us;
+    int64_t *waited = arena_array(cx->scratch, int64_t, cx->plan->steps_count);
+    for (uint16_t i = 0; deadline_us && i < cx->plan->steps_count; i++) {
+        const struct plan_step *step = &cx->steps[i];
+        bool signal = step->action.kind == ACTION_WAIT_FOR;
+        int64_t before_us = 0;
+        for (uint16_t n = 0; n < step->needs_count; n++)
+            before_us = MAX(before_us, waited[step->needs[n]]);
+        waited[i] = MIN(before_us + least_wait(step), DURATION_US_MAX);
+        if (pivot_before(cx, i) != PLAN_STEP_NONE)
+            continue;
+        struct diag *diag = NULL;
+        if (before_us < deadline_us && waited[i] >= deadline_us)
+            diag = node_warning(cx, "W316", at_step(cx, i),
+                                "with `%s` the run waits " STR_FMT ", but its deadline ends "
+                                "after " STR_FMT,
+                                step->id, STR_ARG(duration_format(waited[i], cx->scratch)),
+                                STR_ARG(duration_format(deadline_us, cx->scratch)));
+        else if (signal && step->action.timeout_us >= deadline_us)
+            diag = node_warning(
+                cx, "W316", at_step(cx, i),
+                "`%s` may wait " STR_FMT ", but the run's deadline ends after " STR_FMT
+                ": `on_timeout` never decides",
+                step->id, STR_ARG(duration_format(step->action.timeout_us, cx->scratch)),
+                STR_ARG(duration_format(deadline_us, cx->scratch)));
+        if (diag)
+            diag_help(cx->diags, diag, "make the `deadline` longer, or the wait shorter");
+    }
+}
+
 static void run_id_missing(struct compiler *cx)
 {
     bool effects = false;
@@ -454,5 +503,6 @@ void lint_check(struct compiler *cx)
         loop_without_names(cx, i);
         join_without_branch(cx, i);
     }
+    waits_past_deadline(cx);
     run_id_missing(cx);
 }

@@ -15,7 +15,8 @@ void lint_check(struct compiler *cx);
 /* For each step its retry schedule in plain time and what would be undone if it failed for good. */
 void dsl_print_schedule(const struct plan *plan, struct buf *out);
 
-/* The next three ticks after `now` of a workflow that has a `schedule`, else nothing. */
+/* Of a workflow that has a `schedule`: the next three ticks after `now`, and the ticks of the year
+ * ahead whose local time the clocks skip or show twice. Else nothing. */
 void dsl_print_ticks(const struct plan *plan, struct wall now, struct buf *out);
 
 #endif

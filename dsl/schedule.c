@@ -253,6 +253,40 @@ void dsl_print_schedule(const struct plan *plan, struct buf *out)
 }
 
 #define TICKS_SHOWN 3
+#define CHANGES_US (366 * DAY_US) /* how far ahead changes of the clocks are told */
+
+/* One change of the clocks, at `change`, if a tick falls into what they skip or show twice. */
+static void change_print(const struct plan_schedule *schedule, struct wall change, int32_t before,
+                         struct arena *scratch, struct buf *out)
+{
+    int32_t after = zone_offset(schedule->zone, change);
+    int64_t from_us = change.us + MIN(before, after) * SECOND_US,
+            to_us = change.us + MAX(before, after) * SECOND_US;
+    /* Local times are looked at as if they were UTC's. */
+    struct wall local = cron_next(schedule->cron, zone_utc(), (struct wall){from_us - 1});
+    if (!wall_is_set(local) || local.us >= to_us)
+        return;
+    struct str text = wall_format(local, scratch);
+    buf_printf(out, "  %.10s the clocks %s %.5s%s: ", text.ptr, after > before ? "skip" : "show",
+               text.ptr + 11, after > before ? "" : " twice");
+    if (after > before)
+        buf_printf(out, "that run starts at %.5s\n",
+                   zone_format(schedule->zone, change, scratch).ptr + 11);
+    else
+        buf_add_z(out, "the run starts at the first\n");
+}
+
+/* A schedule of every hour goes by the time that passes: nothing is special about changes. */
+static void changes_print(const struct plan_schedule *schedule, struct wall now,
+                          struct arena *scratch, struct buf *out)
+{
+    struct zone_stretch stretch = zone_stretch_at(schedule->zone, now);
+    while (!cron_is_hourly(schedule->cron) && stretch.end_us < now.us + CHANGES_US) {
+        struct wall change = {stretch.end_us};
+        change_print(schedule, change, stretch.offset, scratch, out);
+        stretch = zone_stretch_at(schedule->zone, change);
+    }
+}
 
 void dsl_print_ticks(const struct plan *plan, struct wall now, struct buf *out)
 {
@@ -269,5 +303,6 @@ void dsl_print_ticks(const struct plan *plan, struct wall now, struct buf *out)
             break;
         buf_printf(out, "  " STR_FMT "\n", STR_ARG(zone_format(schedule->zone, tick, &scratch)));
     }
+    changes_print(schedule, now, &scratch, out);
     arena_free(&scratch);
 }

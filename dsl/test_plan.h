@@ -37,6 +37,7 @@ struct test_answer {
                                  * usual */
     struct str stderr_text;     /* exec */
     char sqlstate[6];           /* sql: "" = success */
+    const char *child_end;      /* child: "done", ... as enum child_end; NULL: done */
     bool failed, retryable;     /* worker */
     struct str message, code;   /* worker, of a failure; code absent: none */
 };
@@ -55,6 +56,7 @@ struct test_verb {
     const char *verb; /* "cancel", ... */
     struct str step;  /* as operators write it; "" = none */
     struct str reason, output;
+    struct str name; /* signal; its data is `output` */
     bool applied;
     uint32_t line;
 };

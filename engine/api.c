@@ -371,6 +371,17 @@ static int run_id_choose(struct api *api, const struct plan *plan, const struct 
     return 0;
 }
 
+/* RFC 3339; NULL and null: at once. */
+static int start_at_read(const struct json *value, struct wall *out, struct err *err)
+{
+    *out = WALL_NONE;
+    if (!value || value->kind == JSON_NULL)
+        return 0;
+    if (value->kind == JSON_STRING && wall_parse(value->text, out))
+        return 0;
+    return err_set(err, ERR_INVALID, "start_at must be a time like 2026-10-25T02:30:00Z");
+}
+
 /* True if the id belongs to another tenant or workflow; then the request is answered. */
 static bool taken_elsewhere(struct submission *submission, struct str tenant, struct str workflow)
 {
@@ -491,9 +502,12 @@ static void submit_by_inbox_settled(void *arg, const struct request_result *resu
 static void submit_by_inbox(struct submission *submission)
 {
     struct arena *arena = control_arena(submission->request);
-    struct json *body = json_object_new(arena, 2);
+    struct json *body = json_object_new(arena, 3);
     json_object_add_z(body, "input", submission->input);
     json_object_add_z(body, "tenant", json_string(arena, submission->tenant));
+    if (wall_is_set(submission->start.start_at))
+        json_object_add_z(body, "start_at",
+                          json_string(arena, wall_format(submission->start.start_at, arena)));
     request_put(submission->api, submission->request, STR("start"), submission->run_id,
                 &submission->start.plan->hash, json_text(body, arena), submit_by_inbox_settled,
                 submission);
@@ -600,15 +614,15 @@ static void workflow_look(struct api *api, struct control_request *request, stru
 
 static void run_submit(struct api *api, struct control_request *request)
 {
-    static const char *const known[] = {"workflow", "input", "run_id", "tenant"};
+    static const char *const known[] = {"workflow", "input", "run_id", "tenant", "start_at"};
     struct arena *arena = control_arena(request);
     const struct json *body, *errors;
     struct err err;
     if (!body_read(request, &body))
         return;
-    if (json_get_z(body, "start_at") || json_get_z(body, "dry_run")) {
+    if (json_get_z(body, "dry_run")) {
         control_problem(request, 501, "not_supported", NULL,
-                        "start_at and dry_run are not supported by this version");
+                        "dry_run is not supported by this version");
         return;
     }
     if (!members_known(request, body, known, ARRAY_LEN(known)))
@@ -623,6 +637,7 @@ static void run_submit(struct api *api, struct control_request *request)
         return;
     }
     struct submission *submission = arena_new(arena, struct submission);
+    struct wall start_at;
     const struct json *input = json_get_z(body, "input");
     submission->api = api;
     submission->request = request;
@@ -632,6 +647,10 @@ static void run_submit(struct api *api, struct control_request *request)
     if (!submission->tenant.ptr)
         submission->tenant = STR("");
     submission->wait_s = prefer_wait(request);
+    if (start_at_read(json_get_z(body, "start_at"), &start_at, &err) != 0) {
+        control_problem(request, 422, "start_at_invalid", NULL, "%s", err.text);
+        return;
+    }
     if (input_check(plan, submission->input, arena, &errors, &err) != 0) {
         control_problem(request, 422, "input_invalid", errors, "%s", err.text);
         return;
@@ -658,7 +677,8 @@ static void run_submit(struct api *api, struct control_request *request)
                                               .tenant = submission->tenant,
                                               .actor = control_actor(request),
                                               .input = json_text(submission->input, arena),
-                                              .input_hash = submission->input_hash};
+                                              .input_hash = submission->input_hash,
+                                              .start_at = start_at};
     if (submission->start.input.len > BODY_BYTES_MAX) {
         control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
         return;
@@ -716,6 +736,8 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
                        1, verb_state_came, call);
     else if (str_eq(result->answer, STR("there is no such run")))
         control_problem(call->request, 404, "not_found", NULL, "there is no such run");
+    else if (call->verb.kind == EVENT_SIGNAL && str_eq(result->outcome, STR("refused")))
+        control_problem(call->request, 422, "invalid", NULL, STR_FMT, STR_ARG(result->answer));
     else
         control_problem(call->request, 409, "conflict", NULL, STR_FMT, STR_ARG(result->answer));
 }
@@ -727,6 +749,15 @@ static void verb_by_inbox(struct verb_call *call)
     struct json *body = json_object_new(arena, 5);
     const struct json *output;
     struct err err;
+    if (verb->kind == EVENT_SIGNAL) {
+        int code = json_parse(verb->output, arena, &output, &err);
+        ASSERT(code == 0); /* it was written from a tree */
+        json_object_add_z(body, "name", json_string(arena, verb->name));
+        json_object_add_z(body, "data", output);
+        request_put(call->api, call->request, STR("signal"), verb->run_id, NULL,
+                    json_text(body, arena), verb_by_inbox_settled, call);
+        return;
+    }
     json_object_add_z(body, "reason", json_string(arena, verb->reason));
     json_object_add_z(body, "step", json_string(arena, verb->step));
     json_object_add_z(body, "applied", json_bool(verb->applied));
@@ -735,6 +766,28 @@ static void verb_by_inbox(struct verb_call *call)
         json_object_add_z(body, "output", output);
     request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
                 json_text(body, arena), verb_by_inbox_settled, call);
+}
+
+/* Reads {name, data} of a signal; false after answering. */
+static bool signal_body_read(struct control_request *request, struct runner_verb *verb)
+{
+    static const char *const known[] = {"name", "data"};
+    const struct json *body;
+    if (!body_read(request, &body) || !members_known(request, body, known, ARRAY_LEN(known)))
+        return false;
+    const struct json *data = json_get_z(body, "data");
+    verb->name = json_get_text(body, "name");
+    if (!verb->name.len) {
+        control_problem(request, 422, "name_missing", NULL,
+                        "give the signal's \"name\": a text, as a step waits for it");
+        return false;
+    }
+    verb->output = json_text(data ? data : &json_null, control_arena(request));
+    if (verb->output.len > BODY_BYTES_MAX) {
+        control_problem(request, 413, "data_too_large", NULL, "the data is larger than 1 MiB");
+        return false;
+    }
+    return true;
 }
 
 /* Reads {reason, applied, force, output} into the verb; false after answering. */
@@ -783,7 +836,8 @@ static void run_verb(struct api *api, struct control_request *request, struct st
                         (int)MIN(name.len, (size_t)40), name.ptr);
         return;
     }
-    if (!verb_body_read(request, &call->verb))
+    if (call->verb.kind == EVENT_SIGNAL ? !signal_body_read(request, &call->verb)
+                                        : !verb_body_read(request, &call->verb))
         return;
     int code = runner_verb(api->o.runner, &call->verb, verb_answered, call, &err);
     if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
@@ -804,8 +858,11 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
 {
     struct arena arena = {0};
     const struct json *body, *input, *errors;
+    struct wall start_at;
     struct err err;
     int code = json_parse(row->body, &arena, &body, &err);
+    if (!code)
+        code = start_at_read(json_get_z(body, "start_at"), &start_at, &err);
     if (!code) {
         input = json_get_z(body, "input");
         if (!input || input->kind == JSON_NULL)
@@ -830,7 +887,8 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
                                      .actor = row->actor,
                                      .inbox_id = row->id,
                                      .input = json_text(input, &arena),
-                                     .input_hash = input_hash_of(input)};
+                                     .input_hash = input_hash_of(input),
+                                     .start_at = start_at};
         code = runner_start(api->o.runner, &start, NULL, NULL, &err);
         if (code) { /* not now: it is offered again */
             arena_free(&arena);
@@ -874,6 +932,12 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         verb.step = json_get_text(body, "step");
         verb.applied = applied && applied->boolean;
         verb.force = force && force->boolean;
+        verb.name = json_get_text(body, "name");
+        if (verb.kind == EVENT_SIGNAL) {
+            if (!verb.name.ptr)
+                verb.name = STR("");
+            output = json_get_z(body, "data");
+        }
         if (output && output->kind != JSON_NULL)
             verb.output = json_text(output, &arena);
         done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;

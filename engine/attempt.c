@@ -4,6 +4,7 @@
 #include "engine/key.h"
 #include "engine/retry.h"
 #include "engine/task.h"
+#include "engine/wait.h"
 
 bool attempt_in_motion(const struct effect_state *side)
 {
@@ -14,6 +15,8 @@ bool attempt_in_motion(const struct effect_state *side)
 bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
                         struct wall at)
 {
+    if (action->kind == ACTION_CHILD)
+        return false; /* the child's end is known; asking again changes nothing */
     switch (action->effect) {
     case EFFECT_PURE:
     case EFFECT_IDEMPOTENT: return true;
@@ -37,18 +40,6 @@ static const struct plan_step *instance_step(const struct draft *draft,
 static bool commits_with_record(const struct plan_action *action)
 {
     return action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE;
-}
-
-/* {code, status, message, body} of an error that no participant sent. */
-static struct str error_make(struct draft *draft, const char *code, const char *message)
-{
-    struct json *error = json_object_new(draft->scratch, 4);
-    json_object_add_z(error, "code", json_string_z(draft->scratch, code));
-    json_object_add_z(error, "status", &json_null);
-    json_object_add_z(error, "message",
-                      json_string(draft->scratch, arena_str(draft->scratch, str_z(message))));
-    json_object_add_z(error, "body", &json_null);
-    return json_text(error, draft->scratch);
 }
 
 static void invoke_command(struct draft *draft, const struct instance *instance,
@@ -83,22 +74,11 @@ static struct render render_of(const struct draft *draft, const struct instance 
                            .env = draft->event->env};
 }
 
-static void sleep_claim(struct draft *draft, const struct instance *instance,
-                        enum direction direction, struct effect_state *side)
+/* When the child is told to turn back; none: it has all the time it takes. */
+static struct wall child_limit(const struct draft *draft, const struct plan_action *action)
 {
-    struct render render = render_of(draft, instance, direction, side);
-    int64_t duration_us;
-    struct err err;
-    if (render_sleep(&render, draft->scratch, &duration_us, &err) != 0) {
-        side->state = STEP_REFUSED;
-        side->outcome = OUTCOME_REFUSED;
-        side->ended_at = draft->event->now;
-        side->error = error_make(draft, "cannot_render", err.text);
-    } else {
-        side->state = STEP_WAITING;
-        side->next_at = wall_add(draft->event->now, MAX(duration_us, INT64_C(0)));
-    }
-    draft_effect(draft, instance, direction, side);
+    bool limited = action->timeout_us && !action->child.detached;
+    return limited ? wall_add(draft->event->now, action->timeout_us) : WALL_NONE;
 }
 
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction)
@@ -115,20 +95,28 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         .claim_no = draft->run->claims + 1,
         .claimed_at = now,
     };
-    if (action->kind == ACTION_SLEEP) {
-        sleep_claim(draft, instance, direction, &side);
+    if (action_kind_waits(action->kind)) {
+        wait_claim(draft, instance, direction, &side);
         return;
     }
-    side.budget_at = wall_add(now, action->retry.budget_us);
+    if (action->kind == ACTION_CHILD)
+        side.next_at = child_limit(draft, action);
+    else
+        side.budget_at = wall_add(now, action->retry.budget_us);
     if (action->idempotency.ttl_us)
         side.key_valid_until = wall_add(now, action->idempotency.ttl_us);
 
     struct render render = render_of(draft, instance, direction, &side);
-    if (render_action(&render, draft->scratch, &rendered, &err) != 0) {
+    bool too_deep = action->kind == ACTION_CHILD && direction == DIRECTION_EXECUTE &&
+                    draft->run->start.depth >= RUN_DEPTH_MAX;
+    if (too_deep)
+        err_set(&err, ERR_LIMIT, "children are nested %d deep, the limit", RUN_DEPTH_MAX);
+    if (too_deep || render_action(&render, draft->scratch, &rendered, &err) != 0) {
         side.state = STEP_REFUSED;
         side.outcome = OUTCOME_REFUSED;
+        side.next_at = WALL_NONE;
         side.ended_at = now;
-        side.error = error_make(draft, "cannot_render", err.text);
+        side.error = draft_error(draft, too_deep ? "nesting_limit" : "cannot_render", err.text);
         draft_effect(draft, instance, direction, &side);
         return;
     }
@@ -165,10 +153,10 @@ bool attempt_render_again(struct draft *draft, struct instance *instance, enum d
     side->state = STEP_UNKNOWN;
     side->outcome = OUTCOME_CONFLICT;
     side->ended_at = draft->event->now;
-    side->error = error_make(draft, "key_conflict",
-                             rendered ? "the request under this key is no longer the one that was "
-                                        "claimed"
-                                      : err.text);
+    side->error = draft_error(draft, "key_conflict",
+                              rendered ? "the request under this key is no longer the one that was "
+                                         "claimed"
+                                       : err.text);
     draft_effect(draft, instance, direction, side);
     return false;
 }
@@ -200,6 +188,55 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
     invoke_command(draft, instance, direction, &side, &rendered);
 }
 
+/* A child is asked again, or started again if it never was: its run id makes both one. Nothing
+ * about it is unknown by a crash. */
+static void child_recover(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct rendered rendered;
+    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
+        return;
+    side.pickups = 0; /* it waited for its child, which can be no owner's death */
+    draft_effect(draft, instance, direction, &side);
+    bool unwanted = direction == DIRECTION_EXECUTE && !action->child.detached &&
+                    draft->run->now.direction == DIRECTION_COMPENSATE;
+    if (unwanted)
+        attempt_recall(draft, instance);
+    else
+        invoke_command(draft, instance, direction, &side, &rendered);
+}
+
+void attempt_recall(struct draft *draft, const struct instance *instance)
+{
+    const struct plan_step *step = instance_step(draft, instance);
+    const struct effect_state *side = &instance->execute;
+    if (step->action.kind != ACTION_CHILD || step->action.child.detached ||
+        side->state != STEP_CLAIMED)
+        return;
+    struct run_command command = {
+        .kind = COMMAND_CHILD_CANCEL,
+        .ref = {instance->step, instance->item, DIRECTION_EXECUTE, side->generation},
+        .attempt = side->attempts,
+    };
+    command.rendered.child =
+        key_child(draft->run->id, key_instance(step, instance->item, draft->scratch),
+                  side->generation, draft->scratch);
+    draft_command(draft, &command);
+}
+
+void attempt_child_late(struct draft *draft, struct instance *instance)
+{
+    struct effect_state side = instance->execute;
+    const struct plan_step *step = instance_step(draft, instance);
+    if (side.next_at.us == wall_add(side.claimed_at, step->action.timeout_us).us)
+        draft_event(draft, "child timed out", key_instance(step, instance->item, draft->scratch),
+                    STR("it is told to turn back"));
+    side.next_at = wall_add(draft->event->now, CHILD_RECALL_EVERY_US);
+    draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
+    attempt_recall(draft, instance);
+}
+
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
@@ -207,6 +244,10 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
     struct wall now = draft->event->now;
     struct rendered rendered;
     ASSERT(side.state == STEP_CLAIMED);
+    if (action->kind == ACTION_CHILD) {
+        child_recover(draft, instance, direction);
+        return;
+    }
     bool may_repeat = true;
     if (!commits_with_record(action)) {
         side.maybe_applied = true;
@@ -216,8 +257,8 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
     if (wall_passed(side.budget_at, now) || !may_repeat) {
         side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
         side.ended_at = now;
-        side.error = error_make(draft, "owner_lost",
-                                "the engine stopped before it saw the answer to this attempt");
+        side.error = draft_error(draft, "owner_lost",
+                                 "the engine stopped before it saw the answer to this attempt");
         draft_effect(draft, instance, direction, &side);
         return;
     }
@@ -309,6 +350,7 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
             draft_command(draft, &(struct run_command){.kind = COMMAND_ROLLBACK});
     }
     struct effect_state before = side;
+    side.next_at = WALL_NONE;
     side.pickups = 0;
     side.attempts_free += verdict.free;
     if (verdict.outcome == OUTCOME_UNKNOWN)
@@ -353,7 +395,7 @@ void attempt_not_taken(struct draft *draft, struct instance *instance, enum dire
     side.outcome = outcome_join(side.maybe_applied, OUTCOME_REFUSED);
     side.next_at = WALL_NONE;
     side.ended_at = draft->event->now;
-    side.error = error_make(draft, "not_taken", "no worker took the task in time");
+    side.error = draft_error(draft, "not_taken", "no worker took the task in time");
     draft_effect(draft, instance, direction, &side);
 }
 

@@ -10,8 +10,9 @@
 #include "engine/decision.h"
 
 /* Claims the effect of `instance` in `direction` under its next generation and commands its first
- * attempt. What cannot be rendered ends refused at once, certainly not sent. A sleep starts
- * waiting. Precondition: the side is pending, or refused and a person asked for a new generation.
+ * attempt. What cannot be rendered ends refused at once, certainly not sent. What only waits
+ * starts waiting (wait.h). Precondition: the side is pending, or refused and a person asked for a
+ * new generation.
  */
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
 
@@ -37,6 +38,15 @@ bool attempt_render_again(struct draft *draft, struct instance *instance, enum d
 
 /* No worker took the offered task in time: certainly not applied by this offer. */
 void attempt_not_taken(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* Tells the child of a claimed step to turn back; its end is awaited. What is no child's, or
+ * detached, is left alone. */
+void attempt_recall(struct draft *draft, const struct instance *instance);
+
+/* The child's time is over: it is told to turn back, again and again until it has ended.
+ * Precondition: the side is claimed and its next_at has passed. */
+#define CHILD_RECALL_EVERY_US MINUTE_US
+void attempt_child_late(struct draft *draft, struct instance *instance);
 
 /* No more repeats: a retrying side ends as what it is known to be. */
 void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction);

@@ -19,12 +19,13 @@ struct model_step {
 };
 
 struct model_run {
-    struct str id, workflow, version, tenant, state, cause, waiting_for, reason;
+    struct str id, workflow, version, tenant, state, cause, waiting_for, reason, parent;
     bool paused;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *attempts;                         /* a list, or NULL */
+    const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
     const struct json *verbs; /* what the daemon calls safe, a list of texts, or NULL */
-    struct wall created_at, ended_at, deadline_at;
+    struct wall created_at, ended_at, deadline_at, start_at;
     struct model_step *steps;
     uint32_t steps_count;
 };

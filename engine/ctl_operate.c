@@ -149,3 +149,19 @@ int ctl_verb_skip(struct ctl *ctl)
     buf_free(&body);
     return code;
 }
+
+int ctl_verb_signal(struct ctl *ctl)
+{
+    struct buf body = {0};
+    struct str data;
+    int code = ctl_option_json(ctl, OPT_DATA, &data);
+    if (code)
+        return code;
+    body_text(&body, "name", ctl->args[1]);
+    if (data.ptr)
+        body_raw(&body, "data", data);
+    buf_add_char(&body, '}');
+    code = act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/signal"), &body);
+    buf_free(&body);
+    return code;
+}

@@ -93,6 +93,26 @@ void show_steps(struct ctl *ctl, const struct model_run *all)
     table_free(&table);
 }
 
+static void show_children(struct ctl *ctl, const struct model_run *run)
+{
+    struct table table = {.indent = 2};
+    if (!run->children || !run->children->count)
+        return;
+    show_heading(ctl, "Runs that it started");
+    table_column(&table, "RUN");
+    table_column(&table, "WORKFLOW");
+    table_column(&table, "STATE");
+    for (uint32_t i = 0; i < run->children->count; i++) {
+        const struct json *child = run->children->items[i];
+        struct str state = json_get_text(child, "state");
+        table_add(&table, json_get_text(child, "run_id"), PAINT_NONE);
+        table_add(&table, json_get_text(child, "workflow"), PAINT_DIM);
+        table_add(&table, state, text_state_paint(state));
+    }
+    table_print(&table, ctl);
+    table_free(&table);
+}
+
 /* --- the rest -------------------------------------------------------------------------------- */
 
 static const char *residue_meaning(struct str why)
@@ -187,7 +207,11 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
                arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(run->workflow),
                             STR_ARG(run->version)));
     show_field(ctl, "tenant", run->tenant);
-    show_field(ctl, "started", time_and_age(ctl, run->created_at));
+    show_field(ctl, "step of", run->parent);
+    if (str_eq_z(run->state, "queued"))
+        show_field(ctl, "starts", text_time(run->start_at, &ctl->scratch));
+    show_field(ctl, str_eq_z(run->state, "queued") ? "submitted" : "started",
+               time_and_age(ctl, run->created_at));
     show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
@@ -220,6 +244,7 @@ int ctl_verb_show(struct ctl *ctl)
     header_show(ctl, &found.run);
     show_heading(ctl, "Steps");
     show_steps(ctl, &found.run);
+    show_children(ctl, &found.run);
     show_residue(ctl, &found.run);
     show_next(ctl, &found.run);
     return CTL_OK;

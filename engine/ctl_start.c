@@ -37,6 +37,15 @@ static int wait_and_print(struct ctl *ctl, struct str run_id, struct wall deadli
 
 /* --- run ------------------------------------------------------------------------------------- */
 
+/* A duration means "from now on"; the daemon checks what is neither. */
+static struct str start_time(struct ctl *ctl)
+{
+    struct str text = str_z(ctl_option(ctl, OPT_AT));
+    int64_t after_us;
+    return duration_parse(text, &after_us) ? wall_format(wall_add(ctl_now(), after_us), &ctl->arena)
+                                           : text;
+}
+
 /* The body as text, so that the input's digits and order stay as they were given. */
 static int body_make(struct ctl *ctl, struct str *out)
 {
@@ -56,6 +65,10 @@ static int body_make(struct ctl *ctl, struct str *out)
     if (ctl_has(ctl, OPT_TENANT)) {
         buf_add_z(&body, ",\"tenant\":");
         json_write_string(str_z(ctl_option(ctl, OPT_TENANT)), &body);
+    }
+    if (ctl_has(ctl, OPT_AT)) {
+        buf_add_z(&body, ",\"start_at\":");
+        json_write_string(start_time(ctl), &body);
     }
     buf_add_char(&body, '}');
     *out = arena_str(&ctl->arena, buf_str(&body));

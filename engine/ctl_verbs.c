@@ -18,7 +18,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
 
 #define GROUP_FILES "Workflow files"
 #define GROUP_RUNS "Runs"
-#define GROUP_OPERATE "Operate (each needs --reason; the run's full id)"
+#define GROUP_OPERATE "Operate (each needs --reason, but signal; the run's full id)"
 #define GROUP_DAEMON "Daemon"
 #define GROUP_HELP "Help"
 
@@ -136,11 +136,12 @@ const struct ctl_verb ctl_verbs[] = {
              {OPT_INPUT, "the input; @FILE reads a file, - reads stdin (default: {})"},
              {OPT_ID, "the run id, [A-Za-z0-9._-]{1,94}"},
              {OPT_TENANT, "whose run it is"},
+             {OPT_AT, "start it then: 2026-10-25T02:30:00Z (RFC 3339), or in a while: 30m"},
              {OPT_WAIT, "wait until the run has ended or is parked; the exit code says how"},
              {OPT_WATCH, "the same, showing the steps meanwhile"},
              {OPT_TIMEOUT, "with --wait or --watch: give up after that (exit 7); the run goes on"},
          },
-     .later = "at|dry-run",
+     .later = "dry-run",
      .run = ctl_verb_run},
     {.name = "list",
      .group = GROUP_RUNS,
@@ -267,6 +268,18 @@ const struct ctl_verb ctl_verbs[] = {
      .about = "STEP as for settle. It is listed in the residue as done by hand.",
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
+
+    {.name = "signal",
+     .group = GROUP_OPERATE,
+     .args = "RUN NAME",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "give a waiting step (wait_for: NAME) its data; needs no reason",
+     .about = "A signal that comes before its step is kept. The first one of a name counts: the\n"
+              "same data again is fine, other data is a conflict (exit 9).",
+     .options = {{OPT_DATA, "the step's output (default: null)"}},
+     .run = ctl_verb_signal},
 
     {.name = "daemons",
      .group = GROUP_DAEMON,

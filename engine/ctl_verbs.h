@@ -48,6 +48,8 @@ enum ctl_value {
     X(OPT_NOT_APPLIED, "not-applied", 0, NULL, CTL_FLAG, NULL)                       \
     X(OPT_FORCE, "force", 0, NULL, CTL_FLAG, NULL)                                   \
     X(OPT_OUTPUT, "output", 0, "JSON|@FILE|-", CTL_JSON, NULL)                       \
+    X(OPT_DATA, "data", 0, "JSON|@FILE|-", CTL_JSON, NULL)                           \
+    X(OPT_AT, "at", 0, "TIME", CTL_TEXT, NULL)                                       \
     X(OPT_FAULTS, "faults", 0, NULL, CTL_FLAG, NULL)                                 \
     X(OPT_PICTURE, "format", 0, "FORMAT", CTL_CHOICE, "mermaid|dot|svg")             \
     X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)
@@ -133,6 +135,7 @@ int ctl_verb_list(struct ctl *ctl);
 int ctl_verb_operate(struct ctl *ctl); /* cancel, pause, resume, compensate, abandon, retry */
 int ctl_verb_ping(struct ctl *ctl);
 int ctl_verb_run(struct ctl *ctl);
+int ctl_verb_signal(struct ctl *ctl);
 int ctl_verb_schema(struct ctl *ctl);
 int ctl_verb_settle(struct ctl *ctl);
 int ctl_verb_show(struct ctl *ctl);

@@ -193,6 +193,39 @@ static void footer_draw(struct watch *watch)
         note_draw(watch, PAINT_RED, STR("the daemon cannot answer now; trying again"));
 }
 
+#define CHILDREN_DRAWN_MAX 3
+
+/* Children that are still open: (index of the next one from `from` on, or the count). */
+static uint32_t child_next(const struct model_run *run, uint32_t from)
+{
+    uint32_t count = run->children ? run->children->count : 0;
+    while (from < count && model_is_terminal(json_get_text(run->children->items[from], "state")))
+        from++;
+    return from;
+}
+
+static size_t children_draw(struct watch *watch, bool draw)
+{
+    const struct model_run *run = &watch->shown->run;
+    uint32_t count = run->children ? run->children->count : 0;
+    size_t drawn = 0;
+    for (uint32_t i = child_next(run, 0); i < count && drawn < CHILDREN_DRAWN_MAX;
+         i = child_next(run, i + 1)) {
+        const struct json *child = run->children->items[i];
+        struct str state = json_get_text(child, "state");
+        drawn++;
+        if (!draw)
+            continue;
+        line_begin(watch);
+        line_add(watch, PAINT_DIM, STR(" child"), 7);
+        line_add(watch, PAINT_NONE, json_get_text(child, "run_id"),
+                 text_width(json_get_text(child, "run_id")) + 2);
+        line_add(watch, text_state_paint(state), state, 0);
+        line_end(watch);
+    }
+    return drawn;
+}
+
 /* The steps that fit: those around the first one that something still happens to. */
 static void window_choose(const struct model_run *run, size_t room, size_t *from, size_t *to)
 {
@@ -227,7 +260,8 @@ static void frame_draw(struct watch *watch, size_t rows)
         id_columns = MAX(id_columns, text_width(run->steps[i].id));
     id_columns = MIN(id_columns, (size_t)ID_COLUMNS_MAX);
     header_draw(watch);
-    window_choose(run, rows > 6 ? rows - 6 : 1, &from, &to);
+    size_t taken = 6 + children_draw(watch, false);
+    window_choose(run, rows > taken ? rows - taken : 1, &from, &to);
     if (from)
         note_draw(watch, PAINT_DIM, arena_printf(arena, "%zu earlier not shown", from));
     for (size_t i = from; i < to; i++)
@@ -235,6 +269,7 @@ static void frame_draw(struct watch *watch, size_t rows)
     if (to < run->steps_count)
         note_draw(watch, PAINT_DIM,
                   arena_printf(arena, "%zu later not shown", run->steps_count - to));
+    children_draw(watch, true);
     footer_draw(watch);
     buf_add_z(&watch->ctl->out, "\033[J");
 }

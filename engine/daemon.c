@@ -387,9 +387,18 @@ static void sql_open(struct daemon *daemon)
     invoke_register(daemon->invoke, ACTION_SQL, invoke_sql_port(daemon->sql));
 }
 
+static const struct plan *daemon_child_plan(void *arg, struct str workflow,
+                                            const struct json *input, struct err *err)
+{
+    const struct daemon *daemon = arg;
+    return plans_for_input(daemon->plans, workflow, input, err);
+}
+
 static void runner_open(struct daemon *daemon)
 {
-    struct runner_config config = {.env = daemon->env, .tasks = queues_port(daemon->queues)};
+    struct runner_config config = {.env = daemon->env,
+                                   .tasks = queues_port(daemon->queues),
+                                   .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);

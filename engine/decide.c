@@ -7,6 +7,7 @@
 #include "engine/key.h"
 #include "engine/retry.h"
 #include "engine/task.h"
+#include "engine/wait.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +80,8 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.cause = cause;
     now.reason = PARK_NONE;
     now.residue = STR_NONE;
+    now.ended_at = WALL_NONE; /* a completed child goes back */
+    now.output = STR_NONE;
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
@@ -128,7 +131,8 @@ static bool is_active(const struct run *run)
 static void start_decide(struct draft *draft)
 {
     draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
-    advance(draft);
+    if (is_active(draft->run)) /* else it is queued */
+        advance(draft);
 }
 
 static void reply_decide(struct draft *draft)
@@ -159,16 +163,25 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     bool worker = step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER;
     if (worker && (side->state == STEP_WAITING || side->state == STEP_CLAIMED)) {
         task_due(draft, instance, direction);
+    } else if (side->state == STEP_CLAIMED) { /* else only a child's claim has a time */
+        attempt_child_late(draft, instance);
     } else if (side->state == STEP_RETRYING && !draft->run->now.paused) {
         attempt_repeat(draft, instance, direction);
     } else if (side->state == STEP_WAITING) {
-        struct effect_state ended = *side;
-        ended.state = STEP_APPLIED;
-        ended.outcome = OUTCOME_APPLIED;
-        ended.next_at = WALL_NONE;
-        ended.ended_at = draft->event->now;
-        draft_effect(draft, instance, direction, &ended);
+        wait_end(draft, instance, direction);
     }
+}
+
+/* A queued run begins once its time has come. */
+static void queued_due(struct draft *draft)
+{
+    const struct run *run = draft->run;
+    struct record_run now = run->now;
+    if (now.state != RUN_QUEUED || now.paused || draft->event->hold ||
+        !wall_passed(run->start.start_at, draft->event->now))
+        return;
+    now.state = RUN_RUNNING;
+    draft_run(draft, &now);
 }
 
 static struct instance *due_instance(struct due_node *due)
@@ -206,6 +219,7 @@ static void due_collect(const struct heap *heap, size_t at, struct wall now, str
 static void due_decide(struct draft *draft)
 {
     struct run *run = draft->run;
+    queued_due(draft);
     if (!is_active(run))
         return;
     /* The deadline goes first: it decides whether repeats are still wanted. */
@@ -253,6 +267,7 @@ static bool crash_loops(const struct draft *draft, const struct instance *instan
 static void recover_decide(struct draft *draft)
 {
     struct run *run = draft->run;
+    queued_due(draft);
     if (!is_active(run))
         return;
     for (struct instance *instance = run_instance_next(run, NULL); instance;
@@ -325,11 +340,15 @@ static void lost_recover(struct draft *draft, enum park_reason reason)
 
 static void turn_decide(struct draft *draft, enum run_cause cause)
 {
+    cause = draft->event->verb.by_parent ? CAUSE_PARENT : cause;
     const struct run *run = draft->run;
     const struct instance *open;
     if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
         return; /* already going back, or done with it: a repeated verb is obeyed by that */
-    if (run_state_is_terminal(run->now.state)) {
+    /* A completed child is undone when its parent asks. */
+    bool asked = run->now.state == RUN_COMPLETED && draft->event->verb.by_parent &&
+                 draft->event->kind == EVENT_COMPENSATE;
+    if (run_state_is_terminal(run->now.state) && !asked) {
         refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
         return;
     }
@@ -362,10 +381,10 @@ static void pause_decide(struct draft *draft, bool paused)
     now.paused = paused;
     draft_run(draft, &now);
     verb_event(draft, STR(""));
-    if (paused || !is_active(draft->run))
+    if (paused)
         return;
-    for (struct instance *instance = run_instance_next(draft->run, NULL); instance;
-         instance = run_instance_next(draft->run, instance)) {
+    for (struct instance *instance = run_instance_next(draft->run, NULL);
+         instance && is_active(draft->run); instance = run_instance_next(draft->run, instance)) {
         task_recover(draft, instance, DIRECTION_EXECUTE);
         task_recover(draft, instance, DIRECTION_COMPENSATE);
     }
@@ -540,7 +559,9 @@ static void by_hand_decide(struct draft *draft)
      * where the participant holds the old key for something else. */
     bool again =
         wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
-    bool conflict = side.outcome == OUTCOME_CONFLICT;
+    /* A child that was abandoned keeps its id; another attempt needs another child. */
+    bool conflict = side.outcome == OUTCOME_CONFLICT ||
+                    step_action(plan_step_of(draft, instance), direction)->kind == ACTION_CHILD;
     side.state = wanted;
     side.by_hand = !again;
     side.maybe_applied = false;
@@ -579,6 +600,13 @@ static void abandon_decide(struct draft *draft)
     draft_run(draft, &now);
 }
 
+static void signal_decide(struct draft *draft)
+{
+    wait_signal(draft);
+    if (draft->out->records_count && is_active(draft->run))
+        advance(draft);
+}
+
 static void verb_answer(struct draft *draft)
 {
     const struct err *answer = &draft->out->answer;
@@ -587,7 +615,10 @@ static void verb_answer(struct draft *draft)
     struct run_record record = {
         .kind = RECORD_INBOX,
         .inbox = {.id = draft->event->verb.inbox_id,
-                  .outcome = answer->code == ERR_NONE ? STR("done") : STR("refused"),
+                  .outcome = answer->code == ERR_NONE ? STR("done")
+                             : draft->event->kind == EVENT_SIGNAL && answer->code == ERR_CONFLICT
+                                 ? STR("conflict")
+                                 : STR("refused"),
                   .answer = arena_str(draft->scratch, str_z(answer->text))},
     };
     draft_record(draft, &record);
@@ -643,6 +674,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_SETTLE:
     case EVENT_SKIP: by_hand_decide(&draft); break;
     case EVENT_ABANDON: abandon_decide(&draft); break;
+    case EVENT_SIGNAL: signal_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out, scratch);
@@ -656,6 +688,8 @@ static struct wall heap_due(const struct heap *heap)
 
 struct wall run_due(const struct run *run)
 {
+    if (run->now.state == RUN_QUEUED && !run->now.paused)
+        return run->start.start_at;
     if (!is_active(run))
         return WALL_NONE;
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));

@@ -124,3 +124,14 @@ void draft_event(struct draft *draft, const char *what, struct str step, struct 
     };
     draft_record(draft, &record);
 }
+
+struct str draft_error(struct draft *draft, const char *code, const char *message)
+{
+    struct json *error = json_object_new(draft->scratch, 4);
+    json_object_add_z(error, "code", json_string_z(draft->scratch, code));
+    json_object_add_z(error, "status", &json_null);
+    json_object_add_z(error, "message",
+                      json_string(draft->scratch, arena_str(draft->scratch, str_z(message))));
+    json_object_add_z(error, "body", &json_null);
+    return json_text(error, draft->scratch);
+}

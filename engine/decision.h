@@ -30,7 +30,8 @@
     X(EVENT_SETTLE, "settle")                                                                  \
     X(EVENT_SKIP, "skip")                                                                      \
     X(EVENT_COMPENSATE, "compensate")                                                          \
-    X(EVENT_ABANDON, "abandon")
+    X(EVENT_ABANDON, "abandon")                                                                \
+    X(EVENT_SIGNAL, "signal") /* data for a wait_for; needs no reason */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -65,7 +66,9 @@ struct run_event {
         struct str inbox_id; /* settles this row in the same unit; absent: came by socket */
         bool applied;        /* settle */
         bool force;
-        struct str output; /* settle --applied, skip: JSON text, absent: none */
+        struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
+        struct str name;   /* signal */
+        bool by_parent;    /* cancel, compensate: asked by the run whose child this is */
     } verb;
 };
 
@@ -83,9 +86,10 @@ struct run_task {
 
 enum run_command_kind {
     COMMAND_NONE,
-    COMMAND_INVOKE,   /* send, once the claim is durable */
-    COMMAND_ROLLBACK, /* the open SQL action was not applied: end its transaction */
-    COMMAND_OFFER,    /* a worker may take it */
+    COMMAND_INVOKE,       /* send, once the claim is durable */
+    COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
+    COMMAND_OFFER,        /* a worker may take it */
+    COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */
 };
 
 struct run_command {
@@ -137,6 +141,8 @@ bool draft_unclaim(struct draft *draft, const struct instance *instance, enum di
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
                   const struct effect_state *side);
 void draft_run(struct draft *draft, const struct record_run *now);
+/* {code, status, message, body} of an error that no participant sent. */
+struct str draft_error(struct draft *draft, const char *code, const char *message);
 void draft_event(struct draft *draft, const char *what, struct str step, struct str detail);
 
 #endif

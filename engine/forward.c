@@ -40,7 +40,9 @@ const struct instance *forward_pivot_open(const struct run *run)
 
 static enum park_reason failure_blocks(const struct run *run, const struct plan_step *step)
 {
-    if (step->on_failure == ON_FAILURE_PARK)
+    bool wait_parks =
+        step->action.kind == ACTION_WAIT_FOR && step->action.wait_for.on_timeout == ON_TIMEOUT_PARK;
+    if (step->on_failure == ON_FAILURE_PARK || wait_parks)
         return PARK_STEP_FAILED;
     return forward_pivot_passed(run) ? PARK_PIVOT_PASSED : PARK_NONE;
 }

@@ -26,6 +26,21 @@ struct str key_make(struct str run_id, struct str instance, enum direction direc
     return key;
 }
 
+struct str key_child(struct str parent, struct str instance, uint16_t generation,
+                     struct arena *arena)
+{
+    char suffix[8] = "", hex[65];
+    if (generation > 1)
+        snprintf(suffix, sizeof(suffix), "@%u", generation);
+    struct str id =
+        arena_printf(arena, STR_FMT "~" STR_FMT "%s", STR_ARG(parent), STR_ARG(instance), suffix);
+    if (id.len <= CHILD_ID_BYTES_MAX)
+        return id;
+    struct sha256 hash = sha256_of(id);
+    sha256_hex(&hash, hex);
+    return arena_printf(arena, "%.*s~%.32s", CHILD_ID_BYTES_MAX - 33, id.ptr, hex);
+}
+
 /* The part after the last `c`, cut off from `text`; absent if there is none. */
 static struct str tail_cut(struct str *text, char c)
 {
@@ -132,6 +147,8 @@ struct sha256 key_request_hash(const struct request *request, const struct json 
         part_add(&all, str_z(http_method_name(action->http.method)));
     if (action->kind == ACTION_SQL)
         part_add(&all, str_z(action->sql.statement));
+    if (action->kind == ACTION_CHILD)
+        part_add(&all, str_z(action->child.workflow));
     part_add(&all, request->target);
     for (uint16_t i = 0; i < request->args_count; i++)
         part_add(&all, request->args[i]);

@@ -18,6 +18,13 @@ struct str key_instance(const struct plan_step *step, struct str item, struct ar
 struct str key_make(struct str run_id, struct str instance, enum direction direction,
                     uint16_t generation, struct arena *arena);
 
+/* The run id of a child: PARENT~STEP, from the second generation on with `@N`. Over
+ * CHILD_ID_BYTES_MAX its tail is replaced by `~` and 32 hex digits of the whole id's SHA-256; the
+ * root stays, and with it the shard. */
+#define CHILD_ID_BYTES_MAX 128
+struct str key_child(struct str parent, struct str instance, uint16_t generation,
+                     struct arena *arena);
+
 /* The key as a participant gets it: plain, UUIDv5 in our namespace, or 64 hex digits. */
 struct str key_format(struct str key, enum key_format format, struct arena *arena);
 

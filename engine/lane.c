@@ -133,6 +133,7 @@ uint64_t runner_quiet_shards(const struct runner *runner)
 
 static void shards_drop(struct runner *runner, uint64_t shards)
 {
+    children_drop(runner, shards);
     for (size_t i = 0; i < runner->slots.size; i++)
         for (struct map_node *node = runner->slots.buckets[i], *next; node; node = next) {
             struct slot *slot = CONTAINER_OF(node, struct slot, node);

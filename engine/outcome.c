@@ -217,6 +217,20 @@ static enum outcome exec_default(const struct reply *reply)
     return reply->status == 75 ? OUTCOME_RETRYABLE : OUTCOME_REFUSED; /* 75: EX_TEMPFAIL */
 }
 
+static enum outcome child_default(const struct reply *reply)
+{
+    switch (reply->child) {
+    case CHILD_DONE:
+    case CHILD_STARTED: return OUTCOME_APPLIED;
+    case CHILD_UNDONE:
+    case CHILD_REFUSED: return OUTCOME_REFUSED;
+    case CHILD_ABANDONED: return OUTCOME_UNKNOWN;
+    case CHILD_NONE: break;
+    }
+    ASSERT(!"an end of a child");
+    return OUTCOME_NONE;
+}
+
 static enum outcome worker_default(const struct reply *reply)
 {
     if (!reply->failed)
@@ -231,6 +245,7 @@ static enum outcome default_outcome(const struct reply *reply, const struct json
     case REPLY_EXEC: return exec_default(reply);
     case REPLY_SQL:
     case REPLY_SQL_OPEN: return sql_default(reply);
+    case REPLY_CHILD: return child_default(reply);
     case REPLY_WORKER: return worker_default(reply);
     case REPLY_NO_ANSWER: return OUTCOME_UNKNOWN;
     case REPLY_CANNOT_SEND: return OUTCOME_REFUSED;
@@ -338,6 +353,14 @@ static void words_choose(const struct reply *reply, struct arena *arena, struct 
     } else if (reply->kind == REPLY_SQL || reply->kind == REPLY_SQL_OPEN) {
         *code = STR("outcome_rule");
         *message = STR("the statement went through, but a rule of `outcomes` says otherwise");
+    } else if (reply->kind == REPLY_CHILD && reply->child == CHILD_REFUSED) {
+        *code = reply->code.len ? reply->code : STR("child_refused");
+    } else if (reply->kind == REPLY_CHILD) {
+        bool undone = reply->child == CHILD_UNDONE;
+        *code = undone ? STR("child_compensated") : STR("child_abandoned");
+        if (!message->len)
+            *message = undone ? STR("the child run was undone")
+                              : STR("the child run was abandoned by a person");
     } else if (reply->kind == REPLY_NO_ANSWER || reply->timed_out) {
         *code = reply->timed_out ? STR("timeout") : STR("no_answer");
     }

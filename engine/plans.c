@@ -1,5 +1,6 @@
 #include "engine/plans.h"
 
+#include "dsl/jsonschema.h"
 #include "dsl/set.h"
 #include "engine/base/map.h"
 
@@ -127,6 +128,27 @@ const struct plan *plans_current(const struct plans *plans, struct str name)
 {
     struct entry *entry = entry_by_name(plans, name);
     return entry ? entry->plan : NULL;
+}
+
+const struct plan *plans_for_input(const struct plans *plans, struct str name,
+                                   const struct json *input, struct err *err)
+{
+    const struct plan *plan = plans_current(plans, name);
+    struct schema_errors found = {0};
+    struct arena scratch = {0};
+    if (!plan) {
+        err_set(err, ERR_NOT_FOUND, "there is no workflow \"" STR_FMT "\"", STR_ARG(name));
+        return NULL;
+    }
+    if (plan->input && !schema_check(plan->input, input, &scratch, &found)) {
+        err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": %.*s %.*s",
+                plan->workflow, (int)MIN(found.list[0].pointer.len, (size_t)100),
+                found.list[0].pointer.ptr, (int)MIN(found.list[0].message.len, (size_t)200),
+                found.list[0].message.ptr);
+        plan = NULL;
+    }
+    arena_free(&scratch);
+    return plan;
 }
 
 struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags)

@@ -24,6 +24,10 @@ void plans_put(struct plans *plans, const struct plan *plan, bool current);
 /* Both borrow; NULL if there is none. */
 const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash);
 const struct plan *plans_current(const struct plans *plans, struct str name);
+/* The current definition of `name` if it takes the input. NULL: ERR_NOT_FOUND, or ERR_INVALID with
+ * the first misfit. For port_plans. */
+const struct plan *plans_for_input(const struct plans *plans, struct str name,
+                                   const struct json *input, struct err *err);
 /* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
  * children that it runs. NULL if there are errors; sorted. */
 struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags);

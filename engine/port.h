@@ -84,12 +84,23 @@ struct port_invoke {
     void (*drop)(void *arg, uint64_t invocation_id);
 };
 
+/* Definitions, for runs that are started by runs. */
+struct port_plans {
+    void *arg;
+    /* What a new run of that name gets, if it takes this input. Borrowed until the next call.
+     * NULL: ERR_NOT_FOUND, or ERR_INVALID where the input does not fit. */
+    const struct plan *(*find)(void *arg, struct str workflow, const struct json *input,
+                               struct err *err);
+};
+
 /* Tasks that workers may take. An offer may come twice and may be void by the time it is taken: the
  * take is what decides (EVENT_TAKE). */
 struct port_tasks {
     void *arg;
     void (*offer)(void *arg, struct str queue, struct str run_id, struct str key);
 };
+
+struct run_event;
 
 /* What others want to know; called once the facts are durable. */
 struct port_watch {

@@ -65,7 +65,8 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
         .index = -1,
         .env = render->env,
         .run_id = run->id,
-        .started_at = run->start.created_at,
+        .started_at = record_start_state(&run->start) == RUN_QUEUED ? run->start.start_at
+                                                                    : run->start.created_at,
         .now = render->now,
         .step = render_scope_step,
         .step_arg = kept,
@@ -327,6 +328,33 @@ static int exec_render(const struct plan_action *action, const struct expr_scope
     return 0;
 }
 
+/* Undoing a child needs nothing but its id. */
+static int child_render(const struct render *render, const struct plan_action *action,
+                        const struct expr_scope *scope, struct arena *arena,
+                        const struct json **body_json, struct rendered *out, struct err *err)
+{
+    bool undo = render->direction == DIRECTION_COMPENSATE;
+    uint16_t generation = undo ? render->instance->execute.generation : render->generation;
+    out->child = key_child(render->run->id, out->instance, generation, arena);
+    out->request.target = out->child;
+    if (undo)
+        return 0;
+    if (action->child.input) {
+        int code = template_render(action->child.input, scope, arena, body_json, err);
+        if (code)
+            return err_wrap(err, "input");
+    } else {
+        *body_json = json_object_new(arena, 0);
+    }
+    if ((*body_json)->kind != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "input: a child's input must be an object");
+    out->request.body = json_text(*body_json, arena);
+    if (out->request.body.len > BODY_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "input: it has %zu bytes, %d are allowed",
+                       out->request.body.len, BODY_BYTES_MAX);
+    return 0;
+}
+
 static int worker_render(const struct plan_action *action, const struct expr_scope *scope,
                          struct arena *arena, const struct json **body_json, struct request *out,
                          struct err *err)
@@ -380,11 +408,13 @@ int render_action(const struct render *render, struct arena *arena, struct rende
         break;
     case ACTION_SQL: code = sql_render(action, &scope, arena, request, err); break;
     case ACTION_EXEC: code = exec_render(action, &scope, arena, request, err); break;
+    case ACTION_CHILD:
+        code = child_render(render, action, &scope, arena, &body_json, out, err);
+        break;
     case ACTION_WORKER:
         code = worker_render(action, &scope, arena, &body_json, request, err);
         break;
     case ACTION_NONE:
-    case ACTION_CHILD:
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR: ASSERT(!"an action with a request");
@@ -412,6 +442,24 @@ int render_sleep(const struct render *render, struct arena *arena, int64_t *out_
         return err_set(err, ERR_INVALID, "sleep: \"" STR_FMT "\" is not a duration like 30s",
                        STR_ARG(text));
     return 0;
+}
+
+int render_until(const struct render *render, struct arena *arena, struct wall *out,
+                 struct err *err)
+{
+    const struct plan_action *action = render_plan_action(render);
+    const struct json *value;
+    struct expr_scope scope;
+    int code = render_scope(render, arena, &scope, err);
+    if (!code)
+        code = expr_eval(action->until.until, &scope, arena, &value, err);
+    if (code)
+        return err_wrap(err, "until");
+    if (value->kind == JSON_STRING && wall_parse(value->text, out))
+        return 0;
+    struct str text = value->kind == JSON_STRING ? value->text : json_text(value, arena);
+    return err_set(err, ERR_INVALID, "until: \"%.*s\" is not a time like 2026-10-25T02:30:00Z",
+                   (int)MIN(text.len, 80u), text.ptr ? text.ptr : "");
 }
 
 int render_output(const struct run *run, struct arena *arena, struct str *out, struct err *err)

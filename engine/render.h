@@ -25,6 +25,7 @@ struct rendered {
     struct str key;         /* as the engine knows it */
     struct str key_sent;    /* as the participant gets it */
     struct str compensates; /* execute key, for compensations */
+    struct str child;       /* of a child: its run id; the request's body is its input */
 };
 
 /* Everything in `out` lies in `arena` or borrows from the plan and the run.
@@ -39,6 +40,10 @@ MUST_USE int render_scope(const struct render *render, struct arena *arena, stru
 
 /* A sleep's length. Errors: ERR_INVALID. */
 MUST_USE int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us,
+                          struct err *err);
+
+/* When an `until` ends. Errors: ERR_INVALID. */
+MUST_USE int render_until(const struct render *render, struct arena *arena, struct wall *out,
                           struct err *err);
 
 /* The workflow's output as JSON text, absent if it has none. Errors: ERR_INVALID. */

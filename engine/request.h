@@ -71,7 +71,8 @@ struct invocation {
     X(REPLY_EXEC, "exec")                                                                         \
     X(REPLY_SQL, "sql")                                                                           \
     X(REPLY_SQL_OPEN, "sql_open") /* done in a transaction that waits for its record to commit */ \
-    X(REPLY_WORKER, "worker")
+    X(REPLY_WORKER, "worker")                                                                     \
+    X(REPLY_CHILD, "child") /* the child that was started, or told to turn back, has ended */
 enum reply_kind {
     REPLY_NONE,
 #define X(id, name) id,
@@ -82,6 +83,21 @@ enum reply_kind {
 enum { REPLY_KIND_COUNT = 1 REPLY_KINDS(X) }; /* for arrays by reply_kind */
 #undef X
 const char *reply_kind_name(enum reply_kind kind);
+
+/* What became of a child, seen from what was asked of it: to do its work, or to undo it. */
+#define CHILD_ENDS(X)                                                            \
+    X(CHILD_DONE, "done")           /* completed; undoing: compensated */        \
+    X(CHILD_UNDONE, "undone")       /* compensated instead of completed */       \
+    X(CHILD_ABANDONED, "abandoned") /* closed by a person */                     \
+    X(CHILD_REFUSED, "refused")     /* was not started, or will not be undone */ \
+    X(CHILD_STARTED, "started")     /* detached: its start is durable */
+enum child_end {
+    CHILD_NONE,
+#define X(id, name) id,
+    CHILD_ENDS(X)
+#undef X
+};
+enum child_end child_end_of(struct str name); /* CHILD_NONE for an unknown name */
 
 struct reply {
     enum reply_kind kind;
@@ -98,7 +114,9 @@ struct reply {
     char sqlstate[6];       /* sql: "" = success */
     bool commit_lost;       /* sql elsewhere: the connection went away in COMMIT */
     bool failed, retryable; /* worker: it failed; it may work later */
-    struct str code;        /* worker: its name for the failure, or absent */
+    enum child_end child;   /* child; body: its output, or its first error */
+    struct str code;        /* worker: its name for the failure, or absent; child that was refused:
+                             * why, in a word */
 };
 
 #define BODY_BYTES_MAX (1024 * 1024) /* one payload: answer, stdout or rendered body */

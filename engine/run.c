@@ -19,6 +19,7 @@ static const char *const step_state_names[] = NAMES(STEP_STATES);
 static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
 static const char *const park_reason_names[] = NAMES(PARK_REASONS);
 static const char *const outcome_names[] = NAMES(OUTCOMES);
+static const char *const child_end_names[] = NAMES(CHILD_ENDS);
 
 static const char *name_at(const char *const *names, size_t count, unsigned index)
 {
@@ -95,6 +96,11 @@ enum direction direction_of(struct str name)
     return (enum direction)index_of(direction_names, ARRAY_LEN(direction_names), name);
 }
 
+enum child_end child_end_of(struct str name)
+{
+    return (enum child_end)index_of(child_end_names, ARRAY_LEN(child_end_names), name);
+}
+
 bool run_state_is_terminal(enum run_state state)
 {
     return state == RUN_COMPLETED || state == RUN_COMPENSATED || state == RUN_ABANDONED;
@@ -102,7 +108,12 @@ bool run_state_is_terminal(enum run_state state)
 
 const struct run_transition run_transitions[] = {
     {RUN_NONE, RUN_RUNNING, "submitted"},
+    {RUN_NONE, RUN_QUEUED, "submitted, to start later"},
+    {RUN_QUEUED, RUN_RUNNING, "its time has come"},
+    {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
+    {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
+    {RUN_COMPLETED, RUN_COMPENSATING, "the run whose child it is turns back"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
     {RUN_RUNNING, RUN_PARKED,
@@ -215,6 +226,11 @@ static struct str text_keep(struct run *run, struct str old, struct str new)
     return arena_str(&run->run_arena, new);
 }
 
+enum run_state record_start_state(const struct record_start *start)
+{
+    return start->start_at.us > start->created_at.us ? RUN_QUEUED : RUN_RUNNING;
+}
+
 static void start_apply(struct run *run, const struct record_start *start)
 {
     ASSERT(run->now.state == RUN_NONE);
@@ -222,7 +238,8 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->start.tenant = arena_str(&run->run_arena, start->tenant);
     run->start.actor = arena_str(&run->run_arena, start->actor);
     run->start.input = arena_str(&run->run_arena, start->input);
-    run->now.state = RUN_RUNNING;
+    run->start.parent = arena_str(&run->run_arena, start->parent.ptr ? start->parent : STR(""));
+    run->now.state = record_start_state(start);
     run->now.direction = DIRECTION_EXECUTE;
 }
 
@@ -239,7 +256,7 @@ static void side_wait(struct run *run, struct instance *instance, enum direction
         return;
     if (side->state == STEP_RETRYING)
         heap_set(&run->retries, &due->node, side->next_at.us);
-    else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED)
+    else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* claimed: its limit */
         heap_set(&run->waits, &due->node, side->next_at.us);
 }
 
@@ -281,6 +298,31 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     instance_note(run, instance);
 }
 
+const struct record_signal *run_signal(const struct run *run, struct str name)
+{
+    for (uint32_t i = 0; i < run->signals_count; i++)
+        if (str_eq(run->signals[i].name, name))
+            return &run->signals[i];
+    return NULL;
+}
+
+/* A workflow names few signals and each is kept once, so the list may be copied to grow. */
+static void signal_apply(struct run *run, const struct record_signal *signal)
+{
+    if (run_signal(run, signal->name))
+        return;
+    struct record_signal *list =
+        arena_array(&run->run_arena, struct record_signal, run->signals_count + 1);
+    if (run->signals_count)
+        memcpy(list, run->signals, run->signals_count * sizeof(*list));
+    struct record_signal *added = &list[run->signals_count++];
+    *added = *signal;
+    added->name = arena_str(&run->run_arena, signal->name);
+    added->data = arena_str(&run->run_arena, signal->data);
+    added->actor = arena_str(&run->run_arena, signal->actor);
+    run->signals = list;
+}
+
 void run_apply(struct run *run, const struct run_record *record)
 {
     ASSERT(record->kind == RECORD_START || run->now.state != RUN_NONE);
@@ -300,6 +342,7 @@ void run_apply(struct run *run, const struct run_record *record)
         break;
     }
     case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
+    case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
     case RECORD_ATTEMPT:
     case RECORD_INBOX: break; /* history: nothing decides on it */
     }
@@ -356,6 +399,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->start.tenant = arena_str(arena, record->start.tenant);
         record->start.actor = arena_str(arena, record->start.actor);
         record->start.input = arena_str(arena, record->start.input);
+        record->start.parent = arena_str(arena, record->start.parent);
         break;
     case RECORD_CLAIM:
     case RECORD_EFFECT:
@@ -378,6 +422,11 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->inbox.id = arena_str(arena, record->inbox.id);
         record->inbox.outcome = arena_str(arena, record->inbox.outcome);
         record->inbox.answer = arena_str(arena, record->inbox.answer);
+        break;
+    case RECORD_SIGNAL:
+        record->signal.name = arena_str(arena, record->signal.name);
+        record->signal.data = arena_str(arena, record->signal.data);
+        record->signal.actor = arena_str(arena, record->signal.actor);
         break;
     case RECORD_EVENT:
         record->event.what = arena_str(arena, record->event.what);

@@ -13,6 +13,7 @@
 
 #define RUN_ID_BYTES_MAX 94 /* submitted ids; see "Keys" in the README of engine/ */
 #define RUN_SHARDS 64       /* frozen by the first migration */
+#define RUN_DEPTH_MAX 16    /* children of children: a workflow that starts itself must end */
 
 #define RUN_STATES(X)                                                            \
     X(RUN_QUEUED, "queued")             /* accepted, nothing decided yet */      \
@@ -55,7 +56,8 @@ enum step_state {
     X(CAUSE_BUDGET, "budget") /* retries or their time ran out */ \
     X(CAUSE_DEADLINE, "deadline")                                 \
     X(CAUSE_CANCELLED, "cancelled")                               \
-    X(CAUSE_OPERATOR, "operator")
+    X(CAUSE_OPERATOR, "operator")                                 \
+    X(CAUSE_PARENT, "parent") /* a child whose parent turned back */
 enum run_cause {
     CAUSE_NONE,
 #define X(id, name) id,
@@ -146,6 +148,7 @@ struct effect_state {
     X(RECORD_RUN)     /* the run's own columns are updated */                                     \
     X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */               \
     X(RECORD_INBOX)   /* a row of the inbox is settled */                                         \
+    X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */   \
     X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
     RECORD_NONE,
@@ -161,7 +164,13 @@ struct record_start {
     struct str input;         /* JSON text as it came */
     struct sha256 input_hash; /* of the canonical form */
     struct wall created_at, deadline_at;
+    struct wall start_at; /* queued until then; none: started at once */
+    struct str parent;    /* the run whose step it is; "" = none */
+    uint16_t depth;       /* 0: no parent; see RUN_DEPTH_MAX */
 };
+
+/* What the run is when nothing but this record is known: queued or running. */
+enum run_state record_start_state(const struct record_start *start);
 
 struct record_effect { /* RECORD_CLAIM, RECORD_EFFECT, RECORD_BEGUN */
     struct effect_ref ref;
@@ -206,6 +215,14 @@ struct record_inbox {
     struct str answer;  /* one line, or "" */
 };
 
+/* Data for the steps that wait for its name. The first one of a name stays. */
+struct record_signal {
+    struct str name;
+    struct str data; /* JSON text, never absent: without data it is "null" */
+    struct wall at;
+    struct str actor;
+};
+
 struct run_record {
     enum record_kind kind;
     union {
@@ -215,6 +232,7 @@ struct run_record {
         struct record_run run;
         struct record_event event;
         struct record_inbox inbox;
+        struct record_signal signal;
     };
 };
 
@@ -252,6 +270,8 @@ struct run {
     uint32_t events;            /* highest event seq */
     struct instance *instances; /* one per step, file order; items hang in their step's group */
     uint16_t instances_count;
+    struct record_signal *signals; /* in the order in which they came */
+    uint32_t signals_count;
     /* Memory only, kept by run_apply. */
     /* Sides with a next_at, by it: those that are retrying, and those that wait or, of a worker,
      * are claimed. */
@@ -278,6 +298,9 @@ void run_record_copy(struct run_record *record, struct arena *arena);
 /* Walks all invariants; called after every apply in tests and after each load. NULL = sound,
  * else one line that names the broken one. */
 const char *run_check(const struct run *run);
+
+/* The signal of that name, NULL if none came. */
+const struct record_signal *run_signal(const struct run *run, struct str name);
 
 /* NULL: there is no such item, or nothing was ever done about it, or its step has not begun. */
 struct instance *run_instance(const struct run *run, uint16_t step, struct str item);

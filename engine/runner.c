@@ -76,7 +76,7 @@ static void flight_free(struct runner *runner, struct flight *flight)
 
 /* --- slots and events ---------------------------------------------------------------------- */
 
-static struct slot *slot_find(const struct runner *runner, struct str id)
+struct slot *slot_find(const struct runner *runner, struct str id)
 {
     struct map_node *node = map_first(&runner->slots, str_hash(id));
     for (; node; node = map_next(node)) {
@@ -87,7 +87,7 @@ static struct slot *slot_find(const struct runner *runner, struct str id)
     return NULL;
 }
 
-static struct slot *slot_new(struct runner *runner, struct str id)
+struct slot *slot_new(struct runner *runner, struct str id)
 {
     struct slot *slot = xcalloc(1, sizeof(*slot));
     char *copy = xmalloc(id.len + 1);
@@ -115,7 +115,7 @@ static void slot_ready(struct runner *runner, struct slot *slot)
     runner->ready_tail = &slot->ready_next;
 }
 
-static struct work *work_new(struct slot *slot, enum run_event_kind kind)
+struct work *work_new(struct slot *slot, enum run_event_kind kind)
 {
     struct work *work = xcalloc(1, sizeof(*work));
     work->slot = slot;
@@ -123,7 +123,7 @@ static struct work *work_new(struct slot *slot, enum run_event_kind kind)
     return work;
 }
 
-static void work_queue(struct runner *runner, struct work *work)
+void work_queue(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
     work->next = NULL;
@@ -205,6 +205,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
         .actor = arena_str(&work->arena, start->actor.ptr ? start->actor : STR("")),
         .input = arena_str(&work->arena, start->input),
         .input_hash = start->input_hash,
+        .start_at = start->start_at,
     };
     work->event.verb.inbox_id = arena_str(&work->arena, start->inbox_id);
     work_queue(runner, work);
@@ -250,6 +251,7 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     work->event.verb.actor = arena_str(arena, verb->actor.ptr ? verb->actor : STR(""));
     work->event.verb.inbox_id = arena_str(arena, verb->inbox_id);
     work->event.verb.output = arena_str(arena, verb->output);
+    work->event.verb.name = arena_str(arena, verb->name);
     work->event.verb.applied = verb->applied;
     work->event.verb.force = verb->force;
     work->event.task.key = arena_str(arena, verb->key);
@@ -475,6 +477,7 @@ void runner_lost(struct runner *runner)
             runner->invoke.drop(runner->invoke.arg, flight->id);
         flight_free(runner, flight);
     }
+    children_drop(runner, UINT64_MAX);
     runner->ready = NULL;
     runner->ready_tail = &runner->ready;
     while ((node = map_any(&runner->slots))) {
@@ -501,6 +504,7 @@ void runner_free(struct runner *runner)
     runner_lost(runner);
     map_free(&runner->slots);
     map_free(&runner->flights);
+    map_free(&runner->children);
     heap_free(&runner->due);
     arena_free(&runner->leaving_arena);
     free(runner);
@@ -603,6 +607,18 @@ static bool start_is_taken(struct work *work)
     return true;
 }
 
+static void start_prepare(struct runner *runner, struct work *work)
+{
+    struct record_start *start = &work->event.start;
+    work->slot->run = run_new(work->plan, work->slot->id);
+    start->created_at = runner->now;
+    if (start->start_at.us <= runner->now.us)
+        start->start_at = WALL_NONE;
+    struct wall from = wall_is_set(start->start_at) ? start->start_at : runner->now;
+    if (work->plan->deadline_us)
+        start->deadline_at = wall_add(from, work->plan->deadline_us);
+}
+
 static void work_decide(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
@@ -615,12 +631,14 @@ static void work_decide(struct runner *runner, struct work *work)
         work_write(runner, work);
         return;
     }
-    if (work->event.kind == EVENT_START) {
-        slot->run = run_new(work->plan, slot->id);
-        work->event.start.created_at = runner->now;
-        if (work->plan->deadline_us)
-            work->event.start.deadline_at = wall_add(runner->now, work->plan->deadline_us);
+    if (work->event.kind == EVENT_START && !work->plan) { /* a child that was looked for */
+        answer_error(work, ERR_NOT_FOUND, "there is no such run");
+        work_free(work);
+        slot_settle(runner, slot);
+        return;
     }
+    if (work->event.kind == EVENT_START)
+        start_prepare(runner, work);
     work->event.now = runner->now;
     work->event.env = runner->config.env;
     work->event.hold = runner->draining;
@@ -673,6 +691,10 @@ static bool wants_fresh_connection(const struct plan_action *action)
 
 void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
 {
+    if (command->rendered.request.action->kind == ACTION_CHILD && runner->config.plans.find) {
+        child_invoke(runner, slot, command);
+        return;
+    }
     struct flight *flight = xcalloc(1, sizeof(*flight));
     flight->id = runner->next_invocation++;
     flight->slot = slot;
@@ -727,6 +749,8 @@ void work_finish(struct runner *runner, struct work *work)
             command_invoke(runner, slot, command);
         else if (command->kind == COMMAND_ROLLBACK)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
+        else if (command->kind == COMMAND_CHILD_CANCEL && runner->config.plans.find)
+            child_cancel(runner, slot, command);
         else if (command->kind == COMMAND_OFFER && runner->config.tasks.offer)
             runner->config.tasks.offer(runner->config.tasks.arg, command->offer.queue, slot->id,
                                        command->offer.key);
@@ -736,6 +760,7 @@ void work_finish(struct runner *runner, struct work *work)
         if (work->decision.records[i].kind == RECORD_RUN)
             runner->stats.entered[work->decision.records[i].run.state]++;
     answer_send(work, &answer);
+    child_ended(runner, slot->run);
     if (work->durable)
         runner->watch.changed(runner->watch.arg, slot->run);
     bool quarantined = work->repair == REPAIR_QUARANTINE;

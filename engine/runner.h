@@ -21,6 +21,7 @@ struct runner_config {
     uint32_t resident_max;   /* 0: RESIDENT_RUNS_MAX */
     const struct json *env;  /* borrowed for the runner's life; NULL: none */
     struct port_tasks tasks; /* offer is NULL: there are no workers */
+    struct port_plans plans; /* find is NULL: port_invoke plays the children */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -41,6 +42,7 @@ struct runner_start {
     struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
     struct str input;
     struct sha256 input_hash;
+    struct wall start_at; /* queued until then; none or past: starts at once */
 };
 
 /* What the settled inbox row of a start says when the run existed. */
@@ -54,6 +56,7 @@ MUST_USE int runner_start(struct runner *runner, const struct runner_start *star
 struct runner_verb {
     enum run_event_kind kind; /* EVENT_TAKE and later */
     struct str run_id, step, reason, actor, inbox_id, output;
+    struct str name; /* signal; its data is `output` */
     bool applied, force;
     struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */
     const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */

@@ -89,6 +89,7 @@ struct runner {
     struct port_watch watch;
 
     struct map slots, flights;
+    struct map children; /* children.c: who waits for which child */
     struct heap due;
     struct slot *ready, **ready_tail;
     struct input *inputs, **inputs_tail;
@@ -113,6 +114,11 @@ struct runner {
 
 /* --- runner.c --- */
 
+struct slot *slot_find(const struct runner *runner, struct str id);
+struct slot *slot_new(struct runner *runner, struct str id);
+struct work *work_new(struct slot *slot, enum run_event_kind kind);
+void work_queue(struct runner *runner, struct work *work);
+
 void slot_free(struct runner *runner, struct slot *slot);
 /* After something ended for the slot: goes on with its queue, waits for its due time, or leaves. */
 void slot_settle(struct runner *runner, struct slot *slot);
@@ -131,6 +137,18 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
 void work_lost(struct runner *runner, struct work *work);
 /* The submit's inbox row, if it came by one, must be settled although its run existed before. */
 void start_settle_taken(struct work *work, const struct unit_taken *taken);
+
+/* --- children.c --- */
+
+/* Starts the child or tells it to undo itself; its end will be the reply. */
+void child_invoke(struct runner *runner, const struct slot *parent,
+                  const struct run_command *command);
+void child_cancel(struct runner *runner, const struct slot *parent,
+                  const struct run_command *command);
+/* The run's state is durable: if it has ended, whoever waits for it is told. */
+void child_ended(struct runner *runner, const struct run *child);
+/* Forgets the waits of these shards: their runs ask again where they are loaded. */
+void children_drop(struct runner *runner, uint64_t shards);
 
 /* --- lane.c --- */
 

@@ -1,6 +1,7 @@
 #include "engine/standing.h"
 
 #include "engine/attempt.h"
+#include "engine/wait.h"
 
 /* An unknown outcome fails the step only where repeating was allowed and did not help; elsewhere,
  * and at a pivot always, a person is needed. */
@@ -11,7 +12,7 @@ static bool unknown_is_failure(const struct plan_step *step, const struct effect
 
 enum standing standing_of(const struct plan_step *step, const struct effect_state *side)
 {
-    bool continues = step->on_failure == ON_FAILURE_CONTINUE;
+    bool continues = step->on_failure == ON_FAILURE_CONTINUE && !wait_is_parked(step, side);
     switch (side->state) {
     case STEP_PENDING: return STANDING_PENDING;
     case STEP_CLAIMED:

@@ -46,6 +46,12 @@
     X(TIME, deadline_at, (start)->deadline_at)      \
     X(JSON, input, (start)->input)
 
+/* After the columns of the run: they came later. */
+#define START_MORE_COLUMNS(X, start)     \
+    X(TIME, start_at, (start)->start_at) \
+    X(TEXT, parent, (start)->parent)     \
+    X(INT2, depth, (start)->depth)
+
 #define RUN_KEY_COLUMNS(X, run)  \
     X(INT2, shard, (run)->shard) \
     X(TEXT, run_id, (run)->run_id)
@@ -99,6 +105,12 @@
     X(TEXT, outcome, (inbox)->outcome) \
     X(TEXT, answer, (inbox)->answer)
 
+#define SIGNAL_COLUMNS(X, signal) \
+    X(TEXT, name, (signal)->name) \
+    X(JSON, data, (signal)->data) \
+    X(TIME, at, (signal)->at)     \
+    X(TEXT, actor, (signal)->actor)
+
 #define NAME_OF(kind, column, place) #column,
 #define ONE(kind, column, place) +1
 #define PUT(kind, column, place) put_##kind(out, place);
@@ -109,7 +121,8 @@ const char *const pgunit_types[LIST_COUNT] = {
 #undef X
 };
 
-static const char *const start_names[] = {START_COLUMNS(NAME_OF, , ) RUN_COLUMNS(NAME_OF, ) NULL};
+static const char *const start_names[] = {START_COLUMNS(NAME_OF, , ) RUN_COLUMNS(NAME_OF, )
+                                              START_MORE_COLUMNS(NAME_OF, ) NULL};
 static const char *const run_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) RUN_COLUMNS(NAME_OF, ) NULL};
 static const char *const effect_names[] = {
     RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) EFFECT_COLUMNS(NAME_OF, ) NULL};
@@ -117,6 +130,8 @@ static const char *const attempt_names[] = {
     RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) ATTEMPT_COLUMNS(NAME_OF, ) NULL};
 static const char *const event_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) EVENT_COLUMNS(NAME_OF, ) NULL};
 static const char *const inbox_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INBOX_COLUMNS(NAME_OF, ) NULL};
+static const char *const signal_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) SIGNAL_COLUMNS(NAME_OF, )
+                                               NULL};
 
 const char *const *pgunit_columns(enum pgunit_list list)
 {
@@ -128,6 +143,7 @@ const char *const *pgunit_columns(enum pgunit_list list)
     case LIST_ATTEMPT: return attempt_names;
     case LIST_EVENT: return event_names;
     case LIST_INBOX: return inbox_names;
+    case LIST_SIGNAL: return signal_names;
     case LIST_COUNT: break;
     }
     ASSERT(!"a list");
@@ -293,9 +309,10 @@ static void row_close(struct buf *out, size_t mark)
 static void put_start(struct pgunit *unit, const struct unit_run *run,
                       const struct record_start *start, const struct record_run *now)
 {
-    ROW_BEGIN(LIST_START, START_COLUMNS(ONE, , ) RUN_COLUMNS(ONE, ));
+    ROW_BEGIN(LIST_START, START_COLUMNS(ONE, , ) RUN_COLUMNS(ONE, ) START_MORE_COLUMNS(ONE, ));
     START_COLUMNS(PUT, run, start)
     RUN_COLUMNS(PUT, now)
+    START_MORE_COLUMNS(PUT, start)
     ROW_END();
 }
 
@@ -357,6 +374,15 @@ static void put_inbox(struct pgunit *unit, const struct unit_run *run,
     unit->inbox_ids[unit->inbox_count++] = id;
 }
 
+static void put_signal(struct pgunit *unit, const struct unit_run *run,
+                       const struct record_signal *signal)
+{
+    ROW_BEGIN(LIST_SIGNAL, RUN_KEY_COLUMNS(ONE, ) SIGNAL_COLUMNS(ONE, ));
+    RUN_KEY_COLUMNS(PUT, run)
+    SIGNAL_COLUMNS(PUT, signal)
+    ROW_END();
+}
+
 /* --- one run, one unit --- */
 
 /* A row may be written once a unit: of several records the last one counts, and it inserts if any
@@ -388,19 +414,23 @@ static void put_effects(struct pgunit *unit, const struct unit_run *run)
 static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
 {
     /* What RECORD_START implies, see run_apply. */
-    const struct record_run fresh = {.state = RUN_RUNNING, .direction = DIRECTION_EXECUTE};
+    struct record_run fresh = {.direction = DIRECTION_EXECUTE};
     const struct record_start *start = NULL;
     const struct record_run *now = NULL;
     for (uint32_t i = 0; i < run->records_count; i++) {
         const struct run_record *record = &run->records[i];
         switch (record->kind) {
-        case RECORD_START: start = &record->start; break;
+        case RECORD_START:
+            start = &record->start;
+            fresh.state = record_start_state(start);
+            break;
         case RECORD_RUN: now = &record->run; break;
         case RECORD_CLAIM:
         case RECORD_EFFECT: break; /* put_effects */
         case RECORD_ATTEMPT: put_attempt(unit, run, &record->attempt); break;
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
+        case RECORD_SIGNAL: put_signal(unit, run, &record->signal); break;
         case RECORD_BEGUN: break;
         case RECORD_NONE:
         case RECORD_KIND_COUNT: ASSERT(!"a record");
@@ -582,6 +612,18 @@ static bool effect_read(struct pgreader *reader, const struct plan *plan, struct
     return !reader->bad;
 }
 
+static void signal_read(struct pgreader *reader, struct record_signal *signal)
+{
+    struct {
+        uint16_t shard;
+        struct str run_id;
+    } run;
+    if (!row_read_open(reader, 0 RUN_KEY_COLUMNS(ONE, ) SIGNAL_COLUMNS(ONE, )))
+        return;
+    RUN_KEY_COLUMNS(GET_COLUMN, &run)
+    SIGNAL_COLUMNS(GET_COLUMN, signal)
+}
+
 bool image_hash(const struct str fields[IMAGE_COUNT], struct sha256 *out)
 {
     *out = hash_of(fields[IMAGE_workflow_hash]);
@@ -594,11 +636,14 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     struct str list = fields[IMAGE_effects];
     struct pgreader reader = {list.ptr, list.ptr + list.len, false};
     uint32_t effects = list.ptr ? list_open(&reader, 1000000) : 0;
+    struct str signal_list = fields[IMAGE_signals];
+    struct pgreader signal_reader = {signal_list.ptr, signal_list.ptr + signal_list.len, false};
+    uint32_t signals = signal_list.ptr ? list_open(&signal_reader, 1000) : 0;
     *out = (struct image){.shard = (uint16_t)pg_int(fields[IMAGE_shard]),
                           .run_id = fields[IMAGE_run_id],
                           .workflow = fields[IMAGE_workflow]};
     image_hash(fields, &out->workflow_hash);
-    out->records = arena_array(arena, struct run_record, effects + 3);
+    out->records = arena_array(arena, struct run_record, effects + signals + 3);
 
     struct record_start *start = &out->records[out->count].start;
     out->records[out->count++].kind = RECORD_START;
@@ -608,11 +653,17 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     start->input_hash = hash_of(fields[IMAGE_input_hash]);
     start->created_at = pg_timestamp(fields[IMAGE_created_at]);
     start->deadline_at = pg_timestamp(fields[IMAGE_deadline_at]);
+    START_MORE_COLUMNS(GET_FIELD, start)
 
     for (uint32_t i = 0; i < effects && !reader.bad; i++) {
         struct run_record *record = &out->records[out->count++];
         record->kind = RECORD_CLAIM;
         effect_read(&reader, plan, arena, &record->effect);
+    }
+    for (uint32_t i = 0; i < signals && !signal_reader.bad; i++) {
+        struct run_record *record = &out->records[out->count++];
+        record->kind = RECORD_SIGNAL;
+        signal_read(&signal_reader, &record->signal);
     }
     if (pg_int(fields[IMAGE_events])) {
         struct run_record *record = &out->records[out->count++];
@@ -627,7 +678,8 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     struct record_run *now = &out->records[out->count].run;
     out->records[out->count++].kind = RECORD_RUN;
     RUN_COLUMNS(GET_FIELD, now)
-    if (reader.bad || now->state == RUN_NONE || now->direction == DIRECTION_NONE)
+    if (reader.bad || signal_reader.bad || now->state == RUN_NONE ||
+        now->direction == DIRECTION_NONE)
         return err_set(err, ERR_INTERNAL, "the rows of run \"" STR_FMT "\" do not fit its workflow",
                        STR_ARG(out->run_id));
     return 0;

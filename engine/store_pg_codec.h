@@ -16,13 +16,14 @@
 
 /* What saga.apply_v2 takes, in the order of its parameters. */
 #define PGUNIT_LISTS(X)                \
-    X(LIST_START, "saga.start_v1")     \
+    X(LIST_START, "saga.start_v2")     \
     X(LIST_RUN, "saga.run_v1")         \
     X(LIST_CLAIM, "saga.effect_v2")    \
     X(LIST_EFFECT, "saga.effect_v2")   \
     X(LIST_ATTEMPT, "saga.attempt_v1") \
     X(LIST_EVENT, "saga.event_v1")     \
-    X(LIST_INBOX, "saga.inbox_v1")
+    X(LIST_INBOX, "saga.inbox_v1")     \
+    X(LIST_SIGNAL, "saga.signal_v1")
 enum pgunit_list {
 #define X(id, type) id,
     PGUNIT_LISTS(X)
@@ -82,7 +83,11 @@ struct pgreader {
     X(output)            \
     X(residue)           \
     X(effects)           \
-    X(events)
+    X(events)            \
+    X(start_at)          \
+    X(parent)            \
+    X(depth)             \
+    X(signals)
 enum image_column {
 #define X(name) IMAGE_##name,
     IMAGE_COLUMNS(X)
@@ -95,7 +100,7 @@ struct image {
     struct str run_id;
     struct sha256 workflow_hash;
     struct str workflow;
-    struct run_record *records; /* START, effects in claim order, the newest EVENT, RUN */
+    struct run_record *records; /* START, effects in claim order, signals, the newest EVENT, RUN */
     uint32_t count;
 };
 

@@ -251,6 +251,16 @@ static void queue_describe(const char *name, const struct plan_action *action, s
     json_write_string(str_z(action->worker.queue), out);
 }
 
+/* What it waits for that has a name. */
+static void wait_describe(const struct plan_action *action, struct buf *out)
+{
+    if (action->kind != ACTION_WAIT_FOR && action->kind != ACTION_CHILD)
+        return;
+    bool signal = action->kind == ACTION_WAIT_FOR;
+    buf_printf(out, ", \"%s\": ", signal ? "signal" : "child");
+    json_write_string(str_z(signal ? action->wait_for.signal : action->child.workflow), out);
+}
+
 static void step_describe(const struct plan *plan, const struct plan_step *step, struct buf *out)
 {
     const struct plan_action *action = &step->action;
@@ -270,6 +280,7 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     if (step->compensate.kind != ACTION_NONE)
         buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
     queue_describe("queue", action, out);
+    wait_describe(action, out);
     queue_describe("compensate_queue", &step->compensate, out);
     buf_printf(out, ", \"pivot\": %s, \"on_failure\": \"%s\", \"needs\": [",
                step->pivot ? "true" : "false", on_failure_name(step->on_failure));

@@ -67,6 +67,20 @@ static const char *claim_write(struct stub_row *row, const struct record_effect 
     return NULL;
 }
 
+static const char *signal_write(struct stub_row *row, const struct record_signal *signal)
+{
+    struct record_signal *list =
+        arena_array(row->arena, struct record_signal, row->signals_count + 1);
+    for (uint32_t i = 0; i < row->signals_count; i++) {
+        list[i] = row->signals[i];
+        if (str_eq(list[i].name, signal->name))
+            return "a signal is kept twice";
+    }
+    list[row->signals_count++] = *signal;
+    row->signals = list;
+    return NULL;
+}
+
 const char *stub_row_write(struct stub_row *row, const struct run_record *record)
 {
     struct record_effect *effect;
@@ -74,7 +88,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
     switch (record->kind) {
     case RECORD_START:
         row->start = record->start;
-        row->now.state = RUN_RUNNING;
+        row->now.state = record_start_state(&record->start);
         row->now.direction = DIRECTION_EXECUTE;
         return NULL;
     case RECORD_CLAIM: return claim_write(row, &record->effect);
@@ -103,6 +117,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
                 .ptr;
         row->events = record->event.seq;
         return NULL;
+    case RECORD_SIGNAL: return signal_write(row, &record->signal);
     case RECORD_ATTEMPT:
     case RECORD_INBOX:
     case RECORD_BEGUN: return NULL;
@@ -116,7 +131,8 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
 const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struct arena *arena,
                                        uint32_t *count)
 {
-    struct run_record *records = arena_array(arena, struct run_record, row->effects_count + 3);
+    struct run_record *records =
+        arena_array(arena, struct run_record, row->effects_count + row->signals_count + 3);
     *count = 0;
     records[(*count)++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -129,6 +145,8 @@ const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struc
             effect->state.pickups++;
         records[(*count)++] = (struct run_record){.kind = RECORD_CLAIM, .effect = *effect};
     }
+    for (uint32_t i = 0; i < row->signals_count; i++)
+        records[(*count)++] = (struct run_record){.kind = RECORD_SIGNAL, .signal = row->signals[i]};
     if (row->has_run_record)
         records[(*count)++] = (struct run_record){.kind = RECORD_RUN, .run = row->now};
     if (row->events)

@@ -19,6 +19,8 @@ struct stub_row {
     struct record_effect *effects; /* all generations, by claim */
     uint32_t effects_count, effects_capacity;
     uint32_t events;
+    struct record_signal *signals;
+    uint32_t signals_count;
 };
 
 /* The unit with everything it points at, in the arena: its bytes are final. */

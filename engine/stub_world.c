@@ -253,6 +253,7 @@ static void record_tell(struct stub_world *world, const struct run_record *recor
     case RECORD_START:
     case RECORD_ATTEMPT:
     case RECORD_EVENT:
+    case RECORD_SIGNAL:
     case RECORD_INBOX:
     case RECORD_BEGUN:
     case RECORD_KIND_COUNT: break;
@@ -454,7 +455,9 @@ static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
                                        const struct effect_ref *ref)
 {
     struct stub_effect *effect = world->out->effects;
-    bool own_database = action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE;
+    /* A child's id is its key; what is in our own database is there once. */
+    bool own = action->kind == ACTION_CHILD ||
+               (action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE);
     for (; effect; effect = effect->next)
         if (str_eq(effect->key, key) && effect->step == ref->step)
             return effect;
@@ -464,7 +467,7 @@ static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
         .step = ref->step,
         .item = ref->item,
         .direction = ref->direction,
-        .honours_key = own_database || action->idempotency.ttl_us > 0,
+        .honours_key = own || action->idempotency.ttl_us > 0,
         .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT,
     };
     *world->effects_tail = effect;
@@ -570,6 +573,14 @@ static void reply_make(struct stub_world *world, struct flight *flight)
         if (!answer->body.ptr)
             reply->body = str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
         return;
+    case ACTION_CHILD: /* played by the test: it is not started here */
+        reply->kind = REPLY_CHILD;
+        reply->child = flight->action->child.detached ? CHILD_STARTED : CHILD_DONE;
+        if (answer->child_end)
+            reply->child = child_end_of(str_z(answer->child_end));
+        if (reply->child != CHILD_DONE && !answer->body.ptr)
+            reply->body = STR_NONE;
+        return;
     case ACTION_WORKER:
         reply->kind = REPLY_WORKER;
         reply->failed = answer->failed;
@@ -579,7 +590,6 @@ static void reply_make(struct stub_world *world, struct flight *flight)
         if (reply->failed && !answer->body.ptr)
             reply->body = STR_NONE;
         return;
-    case ACTION_CHILD:
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR:
@@ -630,6 +640,7 @@ static void said(const struct reply *reply, struct buf *out)
     case REPLY_EXEC: buf_printf(out, "exit %d", reply->status); break;
     case REPLY_SQL:
     case REPLY_SQL_OPEN: buf_printf(out, "%s", reply->sqlstate[0] ? reply->sqlstate : "ok"); break;
+    case REPLY_CHILD: buf_add_z(out, "ended"); break;
     case REPLY_WORKER: buf_add_z(out, reply->failed ? "failed" : "completed"); break;
     case REPLY_NONE:
     case REPLY_CANNOT_SEND:
@@ -792,7 +803,7 @@ static void stub_start(void *arg, const struct invocation *from)
         return;
     }
     int64_t after_us = flight->answer.after_us < 0 ? STUB_LATENCY_US : flight->answer.after_us;
-    if (after_us < flight->timeout_us) {
+    if (after_us < flight->timeout_us || !flight->timeout_us) { /* 0: no limit */
         schedule(world, after_us, flight, request_arrived);
         return;
     }
@@ -975,7 +986,8 @@ static void verb_done(void *arg, const struct runner_answer *answer)
     if (answer->err.code == ERR_UNAVAILABLE)
         schedule(act->world, MS_US, act, verb_now);
     else
-        tell(act->world, "%s: %s", act->verb->verb, answer->err.code ? answer->err.text : "ok");
+        tell(act->world, "%s%s" STR_FMT ": %s", act->verb->verb, act->verb->name.len ? " " : "",
+             STR_ARG(act->verb->name), answer->err.code ? answer->err.text : "ok");
 }
 
 static void verb_now(struct stub_event *event)
@@ -990,6 +1002,7 @@ static void verb_now(struct stub_event *event)
                                .reason = verb->reason,
                                .actor = STR("test"),
                                .output = verb->output,
+                               .name = verb->name,
                                .applied = verb->applied};
     ASSERT(sent.kind != EVENT_NONE);
     if (!world->runner || runner_verb(world->runner, &sent, verb_done, act, &err) != 0) {

@@ -246,11 +246,16 @@ static struct wall next_passing(const struct cron *cron, const struct zone *zone
     }
 }
 
+bool cron_is_hourly(const struct cron *cron)
+{
+    return cron->hours == HOURS_ALL;
+}
+
 struct wall cron_next(const struct cron *cron, const struct zone *zone, struct wall after)
 {
     int64_t minute = floor_minutes(zone_local(zone, after));
     int64_t last = minute + (int64_t)YEARS_AHEAD * 366 * 1440;
-    if (cron->hours == HOURS_ALL)
+    if (cron_is_hourly(cron))
         return next_passing(cron, zone, after, last);
     /* The instants of rising local times never fall, so the first one after `after` is the next. */
     while ((minute = minute_from(cron, minute, last)) != INT64_MAX) {

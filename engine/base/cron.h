@@ -29,6 +29,9 @@ struct cron {
 MUST_USE int cron_parse(struct str text, struct cron *out, size_t *at, size_t *len,
                         struct err *err);
 
+/* It names every hour: its ticks go by the time that passes. */
+bool cron_is_hourly(const struct cron *cron);
+
 /* The first tick after `after`, on a whole minute of the zone's clocks; WALL_NONE if there is none
  * within the next hundred years. */
 struct wall cron_next(const struct cron *cron, const struct zone *zone, struct wall after);

@@ -1,4 +1,5 @@
--- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items`.
+-- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items`,
+-- their runs no parents and no signals.
 create or replace function saga.apply_v1(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
     p_starts saga.start_v1[], p_runs saga.run_v1[], p_claims saga.effect_v1[],
@@ -9,9 +10,14 @@ language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
 declare
+    v_starts saga.start_v2[];
     v_claims saga.effect_v2[];
     v_effects saga.effect_v2[];
 begin
+    if p_starts is not null then
+        v_starts := array(select row(x.*, null::timestamptz, ''::text, 0::smallint)::saga.start_v2
+                            from unnest(p_starts) x);
+    end if;
     if p_claims is not null then
         v_claims := array(select row(x.*, null::json)::saga.effect_v2 from unnest(p_claims) x);
     end if;
@@ -19,8 +25,8 @@ begin
         v_effects := array(select row(x.*, null::json)::saga.effect_v2 from unnest(p_effects) x);
     end if;
     select a.verdict, a.db_now, a.taken into verdict, db_now, taken
-      from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, p_starts, p_runs, v_claims,
-                         v_effects, p_attempts, p_events, p_inbox, p_release, p_release_to) a;
+      from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, v_starts, p_runs, v_claims,
+                         v_effects, p_attempts, p_events, p_inbox, null, p_release, p_release_to) a;
 end
 $$;
 comment on function saga.apply_v1(

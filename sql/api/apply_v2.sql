@@ -2,7 +2,7 @@
 --
 --   lane, epoch, seq, crc   the receipt: seq must be the lane's last one plus 1
 --   shards                  bit per shard that the unit touches
---   starts ... inbox        records by kind; null: none of that kind
+--   starts ... signals      records by kind; null: none of that kind
 --   release, release_to     bit per shard that the lane hands over to another lane
 --
 -- Answers as data, so that the caller never has to read an error:
@@ -19,16 +19,16 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, event, inbox. The lists are
+-- Locks in this order: lane, shard, run_key, run, effect, attempt, event, inbox, signal. The lists are
 -- unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
 -- every unit.
 create or replace function saga.apply_v2(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
-    p_starts saga.start_v1[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
+    p_starts saga.start_v2[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_events saga.event_v1[],
-    p_inbox saga.inbox_v1[], p_release bigint, p_release_to text,
+    p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_release bigint, p_release_to text,
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -104,6 +104,7 @@ begin
             p_attempts := array(select x from unnest(p_attempts) x where run_id <> all (v_taken));
             p_events := array(select x from unnest(p_events) x where run_id <> all (v_taken));
             p_inbox := array(select x from unnest(p_inbox) x where run_id <> all (v_taken));
+            p_signals := array(select x from unnest(p_signals) x where run_id <> all (v_taken));
             if cardinality(p_starts) <> v_done then
                 raise exception 'wrote % of % rows (start)', v_done, cardinality(p_starts)
                       using errcode = 'check_violation';
@@ -111,11 +112,11 @@ begin
         end if;
         insert into saga.run (shard, run_id, created_at, deadline_at, ended_at, turn, state,
                               direction, cause, park_reason, paused, actor, input, error, output,
-                              residue)
+                              residue, start_at, parent, depth)
         select s.shard, s.run_id, s.created_at, s.deadline_at, s.ended_at, s.turn,
                s.state::saga.run_state, s.direction::saga.direction, s.cause::saga.run_cause,
                s.park_reason::saga.park_reason, s.paused, s.actor, s.input, s.error, s.output,
-               s.residue
+               s.residue, s.start_at, nullif(s.parent, ''), s.depth
           from unnest(p_starts) s;
     end if;
 
@@ -205,6 +206,12 @@ begin
         end if;
     end if;
 
+    if p_signals is not null then
+        insert into saga.signal (shard, run_id, name, data, at, actor)
+        select s.shard, s.run_id, s.name, s.data, s.at, s.actor
+          from unnest(p_signals) s;
+    end if;
+
     -- 9. Shards that go to another lane.
     if p_release <> 0 then
         update saga.shard s
@@ -223,6 +230,7 @@ begin
 end
 $$;
 comment on function saga.apply_v2(
-    text, bigint, bigint, bigint, bigint, saga.start_v1[], saga.run_v1[], saga.effect_v2[],
-    saga.effect_v2[], saga.attempt_v1[], saga.event_v1[], saga.inbox_v1[], bigint, text) is
+    text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v1[], saga.effect_v2[],
+    saga.effect_v2[], saga.attempt_v1[], saga.event_v1[], saga.inbox_v1[],
+    saga.signal_v1[], bigint, text) is
     'Writes one unit of a lane as one transaction. [engine]';

@@ -27,6 +27,22 @@ begin
         'waiting_for', r.waiting_for, 'input', r.input, 'output', r.output, 'error', r.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
+        'parent', r.parent, 'start_at', saga.time_text(r.start_at),
+        'children', coalesce((
+            select json_agg(json_build_object(
+                       'run_id', c.run_id, 'workflow', k.workflow, 'state', c.state,
+                       'created_at', saga.time_text(c.created_at),
+                       'ended_at', saga.time_text(c.ended_at))
+                   order by c.created_at, c.run_id)
+              from saga.run c
+              join saga.run_key k on k.shard = c.shard and k.run_id = c.run_id
+             where c.shard = v_shard and c.parent = p_run_id), '[]'),
+        'signals', coalesce((
+            select json_agg(json_build_object(
+                       'name', g.name, 'data', g.data, 'at', saga.time_text(g.at),
+                       'actor', g.actor) order by g.at, g.name)
+              from saga.signal g
+             where g.shard = v_shard and g.run_id = p_run_id), '[]'),
         'steps', coalesce((
             select json_agg(json_build_object(
                        'id', s.step_id, 'effect', s.effect, 'state', s.state,

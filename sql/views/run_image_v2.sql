@@ -1,5 +1,5 @@
 -- What a daemon needs to build a run in memory: its row, its effects (newest generation of each,
--- steps before instances of loops, then in claim order) and its newest event. Not for readers:
+-- steps before instances of loops, then in claim order) its newest event and its signals. Not for readers:
 -- saga.runs and saga.steps are.
 create or replace view saga.run_image_v2 as
 select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.created_at,
@@ -21,6 +21,11 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
                               and n.direction = e.direction and n.generation > e.generation)
        ) as effects,
        (select v.seq from saga.event v
-         where v.shard = r.shard and v.run_id = r.run_id order by v.seq desc limit 1) as events
+         where v.shard = r.shard and v.run_id = r.run_id order by v.seq desc limit 1) as events,
+       r.start_at, r.parent, r.depth,
+       (select pg_catalog.array_agg(
+                   (s.shard, s.run_id, s.name, s.data, s.at, s.actor)::saga.signal_v1 order by s.at)
+          from saga.signal s
+         where s.shard = r.shard and s.run_id = r.run_id) as signals
   from saga.run r
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id;

@@ -3,7 +3,7 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.state,
        o.waiting_for, r.created_at, r.ended_at,
        coalesce(r.ended_at, pg_catalog.clock_timestamp()) - r.created_at as age,
        r.input, r.output, r.error, r.park_reason, r.deadline_at, r.residue, r.actor,
-       r.shard
+       r.shard, r.parent, r.start_at
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -18,7 +18,7 @@ comment on column saga.runs.state is
     'queued, running, compensating, completed, compensated, parked (waits for a person), abandoned';
 comment on column saga.runs.paused is 'a person has paused it: nothing new is sent';
 comment on column saga.runs.cause is
-    'why it turned back: step_refused, budget, deadline, cancelled, operator; null: it did not';
+    'why it turned back: step_refused, budget, deadline, cancelled, operator, parent; null: it did not';
 comment on column saga.runs.waiting_for is
     'what an open run waits for; details in saga.why_waiting; null: it has ended';
 comment on column saga.runs.created_at is 'when it was submitted';
@@ -33,5 +33,7 @@ comment on column saga.runs.deadline_at is 'after it the run turns back; null: n
 comment on column saga.runs.residue is
     'what it leaves behind that is applied or unknown, with reasons; once parked or ended';
 comment on column saga.runs.actor is 'who submitted it: uid:1000, role:shop';
+comment on column saga.runs.parent is 'the run whose step it is; null: it was submitted';
+comment on column saga.runs.start_at is 'when a queued run starts; null: it started at once';
 comment on column saga.runs.shard is
     'its shard: with "shard = saga.shard_of(ID)" one run is found at once';

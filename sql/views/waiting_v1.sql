@@ -2,23 +2,27 @@
 --
 -- In this order: a person (parked), a resume (paused), a living owner; then of its effects, the
 -- nearest to an answer: participant, then retry, then what it waits for by its kind of action
--- (worker, timer); else the next decision (claim).
+-- (worker, child, signal, timer); else the next decision (claim).
 create or replace view saga.waiting_v1 as
-select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction, e.next_at,
+select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
+       case when r.state = 'queued' then r.start_at else e.next_at end as next_at,
        case when r.state = 'parked' then 'person'
             when r.paused then 'paused'
             when not coalesce(l.last_time + 3 * l.ttl > pg_catalog.clock_timestamp(), false)
                  then 'owner'
             when e.state = 'retrying' then 'retry'
             when d.kind = 'worker' then 'worker'
+            when d.kind = 'child' then 'child'
             when e.state = 'claimed' then 'participant'
+            when d.kind = 'wait_for' then 'signal'
+            when r.state = 'queued' then 'timer'
             when e.state = 'waiting' then 'timer'
             else 'claim' end as waiting_for,
        case when r.state = 'parked'
                  then (select pg_catalog.max(v.at) from saga.event v
                         where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked')
             else coalesce(e.claimed_at, r.created_at) end as since,
-       e.attempts, e.error, e.state as step_state, d.queue
+       e.attempts, e.error, e.state as step_state, d.queue, d.signal, d.child
   from saga.shard s
   join saga.run r on r.shard = s.shard
   left join saga.lane l on l.lane_no = s.lane_no
@@ -34,7 +38,8 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction, e.next_at,
       select case e.direction when 'execute' then x.step ->> 'kind'
                               else x.step ->> 'compensate_kind' end as kind,
              case e.direction when 'execute' then x.step ->> 'queue'
-                              else x.step ->> 'compensate_queue' end as queue
+                              else x.step ->> 'compensate_queue' end as queue,
+             x.step ->> 'signal' as signal, x.step ->> 'child' as child
         from saga.run_key k
         join saga.workflow w on w.hash = k.workflow_hash
        cross join lateral pg_catalog.json_array_elements(w.steps) x (step)

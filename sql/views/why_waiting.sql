@@ -1,8 +1,8 @@
 create or replace view saga.why_waiting as
 select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
-       case when o.waiting_for in ('retry', 'timer', 'worker') then o.next_at
+       case when o.waiting_for in ('retry', 'timer', 'worker', 'signal', 'child') then o.next_at
             end as until,
-       case when o.waiting_for in ('participant', 'retry', 'timer', 'worker')
+       case when o.waiting_for in ('participant', 'retry', 'timer', 'worker', 'signal', 'child')
             then o.step_id || case when o.item = '' then '' else '.' || o.item end end as step_id,
        case o.waiting_for
             when 'person' then 'parked: ' || r.park_reason || '; see saga.dead_letters'
@@ -18,7 +18,11 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
                                                        ', nobody has taken it'
                                    else 'attempt ' || o.attempts || ' of ' || o.direction ||
                                         ' is with a worker of queue ' || o.queue end
-            when 'timer' then 'sleeps'
+            when 'child' then 'a run of ' || o.child || case when o.direction = 'execute'
+                                                             then ' is under way'
+                                                             else ' undoes what it did' end
+            when 'signal' then 'the signal ' || o.signal || ' has not come'
+            when 'timer' then case when o.state = 'queued' then 'starts later' else 'sleeps' end
             else 'its daemon is about to decide' end as detail
   from saga.waiting_v1 o
   join saga.run r on r.shard = o.shard and r.run_id = o.run_id
@@ -28,8 +32,9 @@ comment on column saga.why_waiting.run_id is 'the run';
 comment on column saga.why_waiting.workflow is 'name of its workflow';
 comment on column saga.why_waiting.state is 'its state';
 comment on column saga.why_waiting.waiting_for is
-    'participant (an answer), retry, timer, worker (to take its task, or to end it), claim (the daemon''s next decision), owner (a living '
-    'daemon), paused, person';
+    'participant (an answer), retry, timer, signal, child (the end of a run that it started), worker '
+    '(to take its task, or to end it), claim (the daemon''s next decision), owner (a living daemon), '
+    'paused, person';
 comment on column saga.why_waiting.since is 'since when';
 comment on column saga.why_waiting.until is 'when it goes on by itself; null: unknown';
 comment on column saga.why_waiting.step_id is 'the step that is nearest to an answer; null: none';

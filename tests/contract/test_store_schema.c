@@ -381,14 +381,14 @@ static void units_go_by_full_keys(void **state)
         "select * from saga.apply_v2('p', 1, 1, 0, 1, "
         "array[(0, 'r', '\\x00', '\\x00', 'w', '', 'a', now(), null, '{}', 'running', 'execute', "
         "0, "
-        "null, null, false, null, null, null, null)::saga.start_v1], "
+        "null, null, false, null, null, null, null, null, '', 0::smallint)::saga.start_v2], "
         "array[(0, 'r', 'running', 'execute', 0, null, null, false, null, null, null, "
         "null)::saga.run_v1], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'claimed', 1, 1, 0, 0, 0, false, false, false, "
         "null, null, now(), null, null, null, null, null, null, null)::saga.effect_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'applied', 1, 1, 0, 0, 0, false, false, false, "
         "'applied', null, now(), null, null, null, null, null, null, null)::saga.effect_v2], "
-        "null, null, null, 0, '')");
+        "null, null, null, null, 0, '')");
     pg_test_sqlstate(conn, "rollback");
     PQsetNoticeProcessor(conn, NULL, NULL);
     PQfinish(conn);

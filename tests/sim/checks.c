@@ -57,6 +57,44 @@ static const struct record_effect *newest(const struct row_run *row, uint16_t st
     return found;
 }
 
+static const char *row_state_name(const struct row_run *row)
+{
+    return row ? run_state_name(row->now.state) : "not there";
+}
+
+/* What a child step says is what its run has come to. A run that a person abandoned is excused. */
+static void child_check(struct world *world, const struct row_run *row,
+                        const struct record_effect *effect)
+{
+    const struct plan_step *step = &row->plan->steps[effect->ref.step];
+    const struct record_effect *forward =
+        newest(row, effect->ref.step, effect->ref.item, DIRECTION_EXECUTE);
+    bool undo = effect->ref.direction == DIRECTION_COMPENSATE;
+    struct str name = key_instance(step, effect->ref.item, &world->arena);
+    struct str id = key_child(
+        row->id, name, undo ? forward->ref.generation : effect->ref.generation, &world->arena);
+    const struct row_run *child = world_row(world, id);
+    enum run_state state = child ? child->now.state : RUN_NONE;
+    const struct record_effect *back =
+        newest(row, effect->ref.step, effect->ref.item, DIRECTION_COMPENSATE);
+    if (state == RUN_ABANDONED || step->action.child.detached)
+        return;
+    if (child && !str_eq(child->start.parent, row->id))
+        world_fail(world, "run %s does not know its parent %s", id.ptr, row->id.ptr);
+    if (undo && effect->state.state == STEP_APPLIED && state != RUN_COMPENSATED)
+        world_fail(world, "child %s is called undone, it is %s", id.ptr, row_state_name(child));
+    if (!undo && effect->state.state == STEP_APPLIED && state != RUN_COMPLETED &&
+        !(back && (state == RUN_COMPENSATED || !run_state_is_terminal(state))))
+        world_fail(world, "child %s is called applied, it is %s", id.ptr, row_state_name(child));
+    if (!undo && effect->state.state == STEP_REFUSED && child && state != RUN_COMPENSATED)
+        world_fail(world, "child %s is called refused, it is %s", id.ptr, row_state_name(child));
+    /* Nothing of a child is left where its parent says that all was undone. */
+    if (row->now.state == RUN_COMPENSATED && forward && !forward->state.by_hand &&
+        !(back && back->state.by_hand) && child && state != RUN_COMPENSATED)
+        world_fail(world, "run %s is compensated, its child %s is %s", row->id.ptr, id.ptr,
+                   row_state_name(child));
+}
+
 static bool is_loop(const struct row_run *row, const struct effect_ref *ref)
 {
     return row->plan->steps[ref->step].for_each && !ref->item.len;
@@ -79,8 +117,12 @@ static void once_check(struct world *world, const struct row_run *row,
             world_fail(world, "%s was sent: it is a loop", entry->key);
         return;
     }
-    if (effect->state.by_hand || action->kind == ACTION_SLEEP)
+    if (effect->state.by_hand || action_kind_waits(action->kind))
         return;
+    if (action->kind == ACTION_CHILD) {
+        child_check(world, row, effect);
+        return;
+    }
     if (effect->state.state == STEP_APPLIED && !entry->effects)
         world_fail(world, "%s is called applied, the ledger has nothing", entry->key);
     if (effect->state.state == STEP_REFUSED && entry->effects)
@@ -228,8 +270,7 @@ void loops_check(struct world *world, const struct row_run *row)
 
 static void row_check(struct world *world, const struct row_run *row)
 {
-    bool rests = run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED;
-    if (!rests)
+    if (row->now.state != RUN_PARKED && !world_rests(world, row))
         world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
     for (uint32_t i = 0; i < row->effects_count; i++)
         once_check(world, row, &row->effects[i]);
@@ -237,7 +278,8 @@ static void row_check(struct world *world, const struct row_run *row)
         const struct effect_ref *ref = &row->effects[i].ref;
         if (&row->effects[i] != newest(row, ref->step, ref->item, DIRECTION_EXECUTE))
             continue;
-        if (row->now.state != RUN_COMPLETED)
+        if (row->now.state == RUN_COMPENSATED || row->now.state == RUN_ABANDONED ||
+            row->now.state == RUN_PARKED)
             undone_check(world, row, &row->effects[i]);
         pivot_check(world, row, &row->effects[i]);
     }
@@ -250,6 +292,12 @@ static void row_check(struct world *world, const struct row_run *row)
 
 void checks_run(struct world *world)
 {
+    for (size_t i = 0; i < world->rows.size; i++)
+        for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
+            const struct row_run *row = CONTAINER_OF(node, struct row_run, node);
+            if (row->start.parent.len)
+                row_check(world, row);
+        }
     for (uint32_t i = 0; i < world->runs_count; i++) {
         const struct client_run *run = &world->runs[i];
         const struct row_run *row = world_row(world, str_z(run->id));

@@ -76,7 +76,31 @@ static void http_step_write(struct rand *rand, unsigned step, bool last, bool pi
                rand_chance(rand, 30) ? ", tolerant: true" : "");
 }
 
-static void step_write(struct rand *rand, unsigned step, bool last, struct buf *out)
+static void wait_write(struct rand *rand, struct buf *out)
+{
+    static const char *const on_timeout[] = {"refused", "continue", "park"};
+    if (rand_chance(rand, 30)) {
+        buf_printf(out, "    action: {until: \"timestamp('%s')\"}\n",
+                   rand_chance(rand, 50) ? "2026-09-21T14:13:30Z" : "2026-09-21T14:13:20Z");
+        return;
+    }
+    buf_printf(out, "    timeout: %us\n", 1 + (unsigned)rand_below(rand, 20));
+    buf_printf(out, "    action: {wait_for: %s, on_timeout: %s}\n",
+               rand_chance(rand, 70) ? "go" : "stop",
+               pick(rand, on_timeout, ARRAY_LEN(on_timeout)));
+}
+
+/* `child`: the number of the workflow that may be started. */
+static void child_write(struct rand *rand, unsigned child, struct buf *out)
+{
+    if (rand_chance(rand, 25))
+        buf_printf(out, "    timeout: %us\n", 1 + (unsigned)rand_below(rand, 12));
+    buf_printf(out, "    action: {child: %s%u, input: {id: x, n: \"${{ input.n }}\"}%s}\n",
+               rand_chance(rand, 4) ? "nobody" : "kid", child,
+               rand_chance(rand, 10) ? ", detached: true" : "");
+}
+
+static void step_write(struct rand *rand, unsigned step, bool last, unsigned child, struct buf *out)
 {
     static const char *const on_failure[] = {"continue", "park"};
     buf_printf(out, "  - id: s%u\n", step);
@@ -101,6 +125,14 @@ static void step_write(struct rand *rand, unsigned step, bool last, struct buf *
                    "params: [\"${{ input.n }}\"]}\n");
         return;
     }
+    if (kind < 36) {
+        wait_write(rand, out);
+        return;
+    }
+    if (kind < 48 && child < WORLD_KIDS) {
+        child_write(rand, child, out);
+        return;
+    }
     bool pivot = rand_chance(rand, 10);
     http_step_write(rand, step, last, pivot, out);
     if (rand_chance(rand, 50))
@@ -111,12 +143,12 @@ static void step_write(struct rand *rand, unsigned step, bool last, struct buf *
                    pivot ? "park" : pick(rand, on_failure, ARRAY_LEN(on_failure)));
 }
 
-struct plan *workflow_make(struct rand *rand, unsigned number)
+struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child)
 {
     struct buf text = {0};
     struct diags diags;
     unsigned steps = 1 + (unsigned)rand_below(rand, 6);
-    buf_printf(&text, "workflow: w%u\nrun_id: \"${{ input.id }}\"\n", number);
+    buf_printf(&text, "workflow: %s%u\nrun_id: \"${{ input.id }}\"\n", name, number);
     if (rand_chance(rand, 20))
         buf_add_z(&text, "deadline: 15s\n");
     buf_add_z(&text, "input: {type: object, required: [id, n], properties: {id: {type: string}, "
@@ -129,7 +161,7 @@ struct plan *workflow_make(struct rand *rand, unsigned number)
                      "  keyless: {url: \"http://127.0.0.1:2\", timeout: 2s, idempotency: none}\n"
                      "steps:\n");
     for (unsigned i = 0; i < steps; i++)
-        step_write(rand, i, i + 1 == steps, &text);
+        step_write(rand, i, i + 1 == steps, child, &text);
     diags_init(&diags, "random.yaml", buf_str(&text));
     struct plan *plan = dsl_compile(buf_str(&text), NULL, &diags);
     if (!plan) {

@@ -255,7 +255,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
     switch (record->kind) {
     case RECORD_START:
         row->start = record->start;
-        row->now.state = RUN_RUNNING;
+        row->now.state = record_start_state(&record->start);
         row->now.direction = DIRECTION_EXECUTE;
         break;
     case RECORD_CLAIM:
@@ -276,7 +276,9 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             effect_update(effect, &record->effect);
         break;
     case RECORD_RUN:
-        if (run_state_is_terminal(row->now.state))
+        /* A completed child is undone when its parent asks. */
+        if (run_state_is_terminal(row->now.state) &&
+            !(row->now.state == RUN_COMPLETED && record->run.cause == CAUSE_PARENT))
             world_fail(world, "run %s goes on after it has ended", row->id.ptr);
         row->now = record->run;
         row->has_run_record = true;
@@ -286,6 +288,14 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             world_fail(world, "run %s writes event %u after %u", row->id.ptr, record->event.seq,
                        row->events);
         row->events = record->event.seq;
+        break;
+    case RECORD_SIGNAL:
+        ASSERT(row->signals_count < ARRAY_LEN(row->signals));
+        for (uint32_t i = 0; i < row->signals_count; i++)
+            if (str_eq(row->signals[i].name, record->signal.name))
+                world_fail(world, "run %s keeps the signal %s twice", row->id.ptr,
+                           record->signal.name.ptr);
+        row->signals[row->signals_count++] = record->signal;
         break;
     case RECORD_ATTEMPT:
     case RECORD_INBOX:
@@ -474,7 +484,7 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 static void row_load(struct world *world, struct daemon *daemon, struct row_run *row, bool pickups)
 {
     struct run_record *records =
-        arena_array(&world->arena, struct run_record, row->effects_count + 3);
+        arena_array(&world->arena, struct run_record, row->effects_count + row->signals_count + 3);
     uint32_t count = 0;
     records[count++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -487,6 +497,8 @@ static void row_load(struct world *world, struct daemon *daemon, struct row_run 
             effect->state.pickups++;
         records[count++] = (struct run_record){.kind = RECORD_CLAIM, .effect = *effect};
     }
+    for (uint32_t i = 0; i < row->signals_count; i++)
+        records[count++] = (struct run_record){.kind = RECORD_SIGNAL, .signal = row->signals[i]};
     if (row->has_run_record)
         records[count++] = (struct run_record){.kind = RECORD_RUN, .run = row->now};
     if (row->events)
@@ -820,9 +832,21 @@ static void daemon_acquire(struct world_event *event)
     daemon_poke(daemon, 0);
 }
 
+static const struct plan *sim_plan(void *arg, struct str workflow, const struct json *input,
+                                   struct err *err)
+{
+    const struct daemon *daemon = arg;
+    (void)input;
+    for (unsigned i = 0; i < WORLD_KIDS; i++)
+        if (str_eq_z(workflow, daemon->world->kids[i]->workflow))
+            return daemon->world->kids[i];
+    err_set(err, ERR_NOT_FOUND, "there is no workflow \"" STR_FMT "\"", STR_ARG(workflow));
+    return NULL;
+}
+
 static void daemon_boot(struct daemon *daemon)
 {
-    struct runner_config config = {0};
+    struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan}};
     struct port_store store = {.arg = daemon,
                                .encode = sim_encode,
                                .encoded_free = sim_encoded_free,
@@ -1118,6 +1142,22 @@ static void cancel_some(struct world_event *event)
         verb_send(event->world, &verb);
 }
 
+/* The run, or one that it has started. */
+static struct str family_member(struct world *world, const char *id)
+{
+    struct str chosen = str_z(id);
+    unsigned found = 1;
+    for (size_t i = 0; i < world->rows.size; i++)
+        for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
+            struct row_run *row = CONTAINER_OF(node, struct row_run, node);
+            size_t len = strlen(id);
+            if (row->id.len > len && row->id.ptr[len] == '~' && !memcmp(row->id.ptr, id, len) &&
+                rand_below(&world->rand, ++found) == 0)
+                chosen = row->id;
+        }
+    return chosen;
+}
+
 /* A step, or an item of a loop that has begun. */
 static struct str some_instance(struct world *world, const struct client_run *run)
 {
@@ -1138,7 +1178,7 @@ static void verb_some(struct world_event *event)
                                                 EVENT_CANCEL, EVENT_COMPENSATE, EVENT_ABANDON};
     struct world *world = event->world;
     struct client_run *run = event->data;
-    struct runner_verb verb = {.run_id = str_z(run->id),
+    struct runner_verb verb = {.run_id = family_member(world, run->id),
                                .kind = kinds[rand_below(&world->rand, ARRAY_LEN(kinds))],
                                .reason = STR("felt like it"),
                                .actor = STR("sim")};
@@ -1155,6 +1195,23 @@ static void verb_some(struct world_event *event)
         verb_send(world, &verb);
 }
 
+static void signal_some(struct world_event *event)
+{
+    static const char *const data[] = {"1", "2", "{\"by\":\"sim\"}"};
+    struct world *world = event->world;
+    struct client_run *run = event->data;
+    struct runner_verb verb = {.kind = EVENT_SIGNAL,
+                               .run_id = str_z(run->id),
+                               .name = rand_chance(&world->rand, 60) ? STR("go") : STR("stop"),
+                               .output = str_z(data[rand_below(&world->rand, ARRAY_LEN(data))]),
+                               .actor = STR("sim")};
+    if (world->healed)
+        return;
+    schedule(world, between_ms(world, 100, 15000), -1, run, signal_some);
+    if (run->acknowledged)
+        verb_send(world, &verb);
+}
+
 /* What a careful person does: look at the participant's ledger and say what is true. */
 static void operator_help(struct world *world, struct row_run *row)
 {
@@ -1164,6 +1221,21 @@ static void operator_help(struct world *world, struct row_run *row)
         const struct record_effect *effect = &row->effects[i];
         if (effect->state.state != STEP_UNKNOWN || effect->state.by_hand)
             continue;
+        if (row->plan->steps[effect->ref.step].action.kind == ACTION_CHILD) {
+            /* The child was abandoned: whatever it did is written off, or the parent is, too. */
+            verb.kind = rand_chance(&world->rand, 50) ? EVENT_SETTLE : EVENT_ABANDON;
+            if (verb.kind == EVENT_ABANDON) {
+                verb_send(world, &verb);
+                return;
+            }
+            verb.step = arena_printf(&world->arena, STR_FMT ":%s",
+                                     STR_ARG(key_instance(&row->plan->steps[effect->ref.step],
+                                                          effect->ref.item, &world->arena)),
+                                     direction_name(effect->ref.direction));
+            verb.applied = effect->ref.direction == DIRECTION_COMPENSATE;
+            verb_send(world, &verb);
+            return;
+        }
         struct str name =
             key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
         struct str key =
@@ -1227,7 +1299,7 @@ static void clients_make(struct world *world)
     for (uint32_t i = 0; i < world->runs_count; i++) {
         struct client_run *run = &world->runs[i];
         struct submission *request = arena_new(&world->arena, struct submission);
-        run->plan = workflow_make(&world->rand, i);
+        run->plan = workflow_make(&world->rand, "w", i, (unsigned)rand_below(&world->rand, 2));
         run->id = (char *)arena_printf(&world->arena, "r%u-%llx", i,
                                        (unsigned long long)(world->seed & 0xffff))
                       .ptr;
@@ -1243,6 +1315,8 @@ static void clients_make(struct world *world)
             schedule(world, between_ms(world, 100, 20000), -1, run, submit_other);
         if (world->faults.cancel && rand_chance(&world->rand, 30))
             schedule(world, between_ms(world, 100, 20000), -1, run, cancel_some);
+        if (world->faults.signals)
+            schedule(world, between_ms(world, 100, 15000), -1, run, signal_some);
         if (world->faults.verbs && rand_chance(&world->rand, 60))
             schedule(world, between_ms(world, 100, 20000), -1, run, verb_some);
     }
@@ -1253,6 +1327,10 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
     *world = (struct world){
         .seed = seed, .rand = rand_seed(rand_mix(seed)), .now = EPOCH_US, .trace = trace};
     faults_draw(world);
+    for (unsigned i = 0; i < WORLD_KIDS; i++) {
+        world->kids[i] = workflow_make(&world->rand, "kid", i, i + 1);
+        world_trace(world, "child:\n" STR_FMT, STR_ARG(world->kids[i]->source));
+    }
     for (int i = 0; i < WORLD_DAEMONS; i++) {
         struct daemon *daemon = &world->daemons[i];
         daemon->world = world;
@@ -1268,6 +1346,30 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
     schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
 }
 
+bool world_rests(const struct world *world, const struct row_run *row)
+{
+    struct arena scratch = {0};
+    bool rests = run_state_is_terminal(row->now.state) ||
+                 (row->now.state == RUN_PARKED && !world->faults.operators);
+    for (uint32_t i = 0; i < row->effects_count && !rests; i++) {
+        const struct record_effect *effect = &row->effects[i];
+        const struct plan_step *step = &row->plan->steps[effect->ref.step];
+        if (effect->state.state != STEP_CLAIMED || step->action.kind != ACTION_CHILD ||
+            world->faults.operators)
+            continue;
+        /* A generation of an undo is not that of the child: look at what it undoes. */
+        struct str id;
+        for (uint16_t generation = 1; generation < 9 && !rests; generation++) {
+            id = key_child(row->id, key_instance(step, effect->ref.item, &scratch), generation,
+                           &scratch);
+            const struct row_run *child = world_row(world, id);
+            rests = child && !run_state_is_terminal(child->now.state) && world_rests(world, child);
+        }
+    }
+    arena_free(&scratch);
+    return rests;
+}
+
 static bool everything_rests(const struct world *world)
 {
     if (!world->healed || world->now < EPOCH_US + SAFETY_US + 30 * SECOND_US)
@@ -1276,11 +1378,15 @@ static bool everything_rests(const struct world *world)
         struct row_run *row = world_row(world, str_z(world->runs[i].id));
         if (!world->runs[i].acknowledged || !row)
             return false;
-        if (run_state_is_terminal(row->now.state))
-            continue;
-        if (row->now.state != RUN_PARKED || world->faults.operators)
+        if (!world_rests(world, row))
             return false;
     }
+    for (size_t i = 0; i < world->rows.size; i++)
+        for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
+            struct row_run *row = CONTAINER_OF(node, struct row_run, node);
+            if (row->start.parent.len && !world_rests(world, row))
+                return false;
+        }
     return true;
 }
 
@@ -1306,6 +1412,8 @@ void world_free(struct world *world)
     }
     for (uint32_t i = 0; i < world->runs_count; i++)
         plan_unref(world->runs[i].plan);
+    for (unsigned i = 0; i < WORLD_KIDS; i++)
+        plan_unref(world->kids[i]);
     heap_free(&world->queue);
     map_free(&world->rows);
     map_free(&world->ledger);

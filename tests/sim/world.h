@@ -19,6 +19,7 @@
 
 #define WORLD_DAEMONS 2
 #define WORLD_RUNS_MAX 64
+#define WORLD_KIDS 3 /* workflows that are started by others; each may start the next one */
 
 /* Faults of this seed. */
 struct world_faults {
@@ -34,6 +35,7 @@ struct world_faults {
     bool error_after; /* 500 after the effect */
     bool poison;      /* answers that the database refuses to store */
     bool cancel;      /* operators cancel */
+    bool signals;     /* signals come, early, late and twice */
     bool release;     /* shards move between living daemons */
     bool resubmit;    /* clients submit again, with the same and with another input */
     bool verbs;       /* operators pause, resume, cancel, retry and skip at any moment */
@@ -64,6 +66,8 @@ struct row_run {
     struct record_effect *effects; /* in the order of their claims */
     uint32_t effects_count, effects_size;
     uint32_t events;
+    struct record_signal signals[4];
+    uint32_t signals_count;
     int created_lane;
     uint64_t created_seq;
 };
@@ -140,6 +144,7 @@ struct world {
     struct arena arena;
 
     struct daemon daemons[WORLD_DAEMONS];
+    struct plan *kids[WORLD_KIDS];
     struct client_run runs[WORLD_RUNS_MAX];
     uint32_t runs_count;
 
@@ -155,10 +160,13 @@ void world_run(struct world *world);
 void world_fail(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void world_trace(struct world *world, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct row_run *world_row(const struct world *world, struct str id);
+/* Nothing more happens to it by itself: it has ended, or it, or a child that it waits for, is
+ * parked and nobody helps. */
+bool world_rests(const struct world *world, const struct row_run *row);
 struct ledger_entry *world_ledger(struct world *world, struct str key);
 
-/* workflows.c: a random workflow as YAML. */
-struct plan *workflow_make(struct rand *rand, unsigned number);
+/* workflows.c: a random workflow; it may start "kid<child>". */
+struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child);
 /* checks.c: promises at the end of a world, and of loops whenever a run was written. */
 void checks_run(struct world *world);
 void loops_check(struct world *world, const struct row_run *row);

@@ -332,6 +332,46 @@ tests:
         self.assert_exit(0, self.play("print.yaml"))
         self.assert_exit(0, self.play("--faults", "print.yaml"))
 
+    def test_signals_and_children(self):
+        """Signals come when the test says, early ones are kept; children end as it says."""
+        self.write("party.yaml", """workflow: party
+run_id: x
+services: {inn: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: room, action: {post: inn/rooms}, compensate: {delete: inn/rooms}}
+  - {id: food, action: {child: catering}}
+  - {id: paid, timeout: 2d, action: {wait_for: payment}}
+  - {id: music, action: {post: inn/music}, compensate: {delete: inn/music}}
+output: {menu: "${{ steps.food.output.menu }}", by: "${{ steps.paid.output.by }}"}
+tests:
+  - name: it is paid after a day
+    answers: {food: {output: {menu: soup}}}
+    signals: {payment: {after: 1d, data: {by: ann}}}
+    expect: {state: completed, output: {menu: soup, by: ann}, takes: "> 24h"}
+  - name: it was paid before the wait
+    answers: {food: {after: 3h}}
+    signals: {payment: {data: {by: bob}}}
+    expect: {state: completed, output: {menu: sample, by: bob}, takes: "< 4h"}
+  - name: nobody pays
+    expect:
+      state: compensated
+      calls: [room, food, "food:compensate", "room:compensate"]
+      steps: {paid: {state: refused}}
+      takes: ">= 2d"
+  - name: the child turns back
+    answers: {food: {ends: compensated}}
+    expect: {state: compensated, calls: [room, food, "room:compensate"]}
+  - name: the child is closed by a person
+    answers: {food: {ends: abandoned}}
+    expect: {state: parked, reason: outcome_unknown}
+  - name: the child cannot be undone
+    answers: {"food:compensate": {ends: abandoned}, music: {status: 400}}
+    signals: {payment: {data: {by: x}}}
+    expect: {state: parked}
+""")
+        self.assert_exit(0, self.play("party.yaml"))
+        self.assert_exit(0, self.play("--faults", "party.yaml"))
+
     def test_faults(self):
         """--faults: a table of every walk, judged by what the services know."""
         result = self.play("--faults", "trip.yaml")

@@ -7,8 +7,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 from ctl_case import CtlCase, main  # noqa: E402
 
 VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead cancel "
-         "pause resume compensate abandon retry settle skip daemons ping completion help").split()
-LATER = ("init doctor services approvals approve reject signal migrate ui "
+         "pause resume compensate abandon retry settle skip signal daemons ping completion help").split()
+LATER = ("init doctor services approvals approve reject migrate ui "
          "mcp").split()
 
 # arguments: what the one line on stderr must contain
@@ -115,8 +115,7 @@ class Usage(CtlCase):
             self.assert_exit(2, result)
             self.assertIn("not supported by this version", result.err)
             self.assertNotIn("\n  %s " % verb, overview)
-        for args in (["run", "order", "--at", "2026-01-01T00:00:00Z"],
-                     ["run", "order", "--dry-run"], ["list", "--where", "$.x"], ["show", "r", "--effects"],
+        for args in (["run", "order", "--dry-run"], ["list", "--where", "$.x"], ["show", "r", "--effects"],
                      ["retry", "r", "--input", "{}", "--reason", "x"],
                      ["retry", "r", "--step-input", "{}", "--reason", "x"],
                      ["cancel", "--state", "parked", "--reason", "x"]):

@@ -515,6 +515,47 @@ static void schedules(void **state)
     arena_free(&arena);
 }
 
+/* A-TIME-1: what the clocks skip or show twice is told of a schedule, too; not of one that goes by
+ * the time that passes. */
+static void a_time_1_schedules(void **state)
+{
+    static const struct {
+        const char *cron, *zone, *said;
+    } cases[] = {
+        {"30 2 * * *", "Europe/Berlin",
+         "  2026-10-25 the clocks show 02:30 twice: the run starts at the first\n"
+         "  2027-03-28 the clocks skip 02:30: that run starts at 03:00\n"},
+        {"*/30 1-2 * * *", "America/New_York",
+         "  2026-11-01 the clocks show 01:00 twice: the run starts at the first\n"
+         "  2027-03-14 the clocks skip 02:00: that run starts at 03:00\n"},
+        {"15 2 * * *", "Australia/Lord_Howe", /* by half an hour */
+         "  2026-10-04 the clocks skip 02:15: that run starts at 02:30\n"},
+        {"0 12 * * *", "Europe/Berlin", ""},
+        {"30 2 * * mon-sat", "Europe/Berlin", ""},
+        {"30 * * * *", "Europe/Berlin", ""},
+        {"30 2 * * *", "Asia/Tokyo", ""},
+    };
+    struct wall now;
+    (void)state;
+    assert_true(wall_parse(STR("2026-09-22T00:30:00Z"), &now));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buf source = {0}, text = {0};
+        buf_printf(&source,
+                   "workflow: t\nrun_id: t-${{ input.id }}\nschedule: {cron: \"%s\", zone: %s}\n"
+                   "steps: [{id: a, action: {sleep: 1s}}]\n",
+                   cases[i].cron, cases[i].zone);
+        struct plan *plan = compile(source.data);
+        dsl_print_ticks(plan, now, &text);
+        const char *line = text.data + 1; /* what follows the heading and three ticks */
+        for (int n = 0; n < 4; n++)
+            line = strchr(line, '\n') + 1;
+        assert_string_equal(line, cases[i].said);
+        plan_unref(plan);
+        buf_free(&source);
+        buf_free(&text);
+    }
+}
+
 /* A local time of the input is taken as the zone's clocks show it. */
 static void local_times(void **state)
 {
@@ -555,6 +596,7 @@ int main(void)
         cmocka_unit_test(order_example),
         cmocka_unit_test(waits_and_loops),
         cmocka_unit_test(schedules),
+        cmocka_unit_test(a_time_1_schedules),
         cmocka_unit_test(local_times),
         cmocka_unit_test(defaults),
         cmocka_unit_test(workflow_defaults),

@@ -7,10 +7,13 @@
  * committed.
  *
  *     start {"n": 1}                 submit with this input
+ *     start_in DURATION {"n": 1}     the same, to start later
+ *     signal NAME [DATA]
  *     reply STEP STATUS [BODY]       an HTTP answer to the newest attempt; undo:STEP means its
  *                                    compensation, STEP.ITEM the item of a loop
  *     reply STEP WORD                no_answer, not_connected, local_shortage, cannot_send,
  *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
+ *     reply STEP child_END [BODY]    done, undone, abandoned, refused, started
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
@@ -46,7 +49,8 @@ struct scene {
     struct record_run run_row;
     bool has_run_row;
     struct record_effect effects[ROWS_MAX];
-    uint32_t effects_count, events;
+    struct record_signal signals[8];
+    uint32_t effects_count, events, signals_count;
     struct {
         struct str name, token;
     } takes[TAKES_MAX];
@@ -161,6 +165,10 @@ static void record_print(struct scene *scene, const struct run_record *record)
                    record->event.seq, STR_ARG(record->event.what), STR_ARG(record->event.step),
                    STR_ARG(record->event.detail));
         break;
+    case RECORD_SIGNAL:
+        buf_printf(&scene->out, "    signal " STR_FMT " " STR_FMT "\n",
+                   STR_ARG(record->signal.name), STR_ARG(record->signal.data));
+        break;
     case RECORD_INBOX:
     case RECORD_NONE:
     case RECORD_KIND_COUNT: break;
@@ -174,6 +182,11 @@ static void command_print(struct scene *scene, const struct run_command *command
         buf_add_z(&scene->out, "    roll back\n");
         return;
     }
+    if (command->kind == COMMAND_CHILD_CANCEL) {
+        buf_printf(&scene->out, "    tell " STR_FMT " to turn back\n",
+                   STR_ARG(command->rendered.child));
+        return;
+    }
     if (command->kind == COMMAND_OFFER) {
         buf_printf(&scene->out, "    offer " STR_FMT " in " STR_FMT "\n",
                    STR_ARG(command->offer.key), STR_ARG(command->offer.queue));
@@ -181,7 +194,10 @@ static void command_print(struct scene *scene, const struct run_command *command
     }
     buf_printf(&scene->out, "    send " STR_FMT " #%u", STR_ARG(command->rendered.key_sent),
                command->attempt);
-    if (request->target.ptr)
+    if (command->rendered.child.ptr)
+        buf_printf(&scene->out, ": run " STR_FMT " of %s", STR_ARG(command->rendered.child),
+                   request->action->child.workflow);
+    else if (request->target.ptr)
         buf_printf(&scene->out, ": %s " STR_FMT, http_method_name(request->action->http.method),
                    STR_ARG(request->target));
     if (request->body.ptr)
@@ -208,6 +224,10 @@ static void row_keep(struct scene *scene, const struct run_record *from)
         scene->start = record.start;
     if (record.kind == RECORD_EVENT)
         scene->events = record.event.seq;
+    if (record.kind == RECORD_SIGNAL) {
+        assert_true(scene->signals_count < ARRAY_LEN(scene->signals));
+        scene->signals[scene->signals_count++] = record.signal;
+    }
     if (record.kind == RECORD_RUN) {
         scene->run_row = record.run;
         scene->has_run_row = true;
@@ -247,6 +267,9 @@ static void reload(struct scene *scene, bool crashed)
             run_apply(scene->run,
                       &(struct run_record){.kind = RECORD_CLAIM, .effect = scene->effects[i]});
     }
+    for (uint32_t i = 0; i < scene->signals_count; i++)
+        run_apply(scene->run,
+                  &(struct run_record){.kind = RECORD_SIGNAL, .signal = scene->signals[i]});
     if (scene->has_run_row)
         run_apply(scene->run, &(struct run_record){.kind = RECORD_RUN, .run = scene->run_row});
     run_apply(scene->run,
@@ -300,13 +323,25 @@ static void decide(struct scene *scene, struct run_event *event)
     arena_free(&scratch);
 }
 
-static void play_start(struct scene *scene, struct str input)
+/* Forgets the run before: a scenario may start several. */
+static void scene_forget(struct scene *scene)
+{
+    run_free(scene->run);
+    scene->run = NULL;
+    scene->has_run_row = false;
+    scene->effects_count = scene->events = scene->signals_count = 0;
+}
+
+static void play_start(struct scene *scene, struct str input, int64_t delay_us)
 {
     struct run_event event = {.kind = EVENT_START};
     event.start.input = input.len ? input : STR("{}");
     event.start.created_at = scene->now;
     if (scene->plan->deadline_us)
-        event.start.deadline_at = wall_add(scene->now, scene->plan->deadline_us);
+        event.start.deadline_at = wall_add(scene->now, delay_us + scene->plan->deadline_us);
+    if (delay_us)
+        event.start.start_at = wall_add(scene->now, delay_us);
+    scene_forget(scene);
     scene->run = run_new(scene->plan, STR("r1"));
     decide(scene, &event);
 }
@@ -350,6 +385,12 @@ static void reply_read(struct str what, struct str rest, struct reply *reply)
         } else {
             reply->body = rest.len ? rest : STR_NONE;
         }
+    } else if (str_starts(what, STR("child_"))) {
+        reply->kind = REPLY_CHILD;
+        reply->child = child_end_of((struct str){what.ptr + 6, what.len - 6});
+        assert_true(reply->child != CHILD_NONE);
+        reply->body = rest.len ? rest : STR_NONE;
+        reply->error = reply->child == CHILD_REFUSED ? STR("no such child") : STR_NONE;
     } else if (str_eq(what, STR("timeout"))) {
         reply->kind = REPLY_NO_ANSWER;
         reply->timed_out = true;
@@ -395,7 +436,17 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
     struct run_event event = {.kind = run_event_of(verb)};
     if (event.kind < EVENT_CANCEL)
         fail_msg("unknown event \"" STR_FMT "\"", STR_ARG(verb));
+    if (event.kind == EVENT_SIGNAL) {
+        event.verb.name = word_next(&rest);
+        event.verb.output = rest_of(rest).len ? rest_of(rest) : STR_NONE;
+        event.verb.actor = STR("tester");
+        decide(scene, &event);
+        return;
+    }
     event.verb.step = word_next(&rest);
+    event.verb.by_parent = str_eq(event.verb.step, STR("by_parent"));
+    if (event.verb.by_parent)
+        event.verb.step = STR("");
     event.verb.applied = str_eq(word_next(&rest), STR("applied"));
     event.verb.reason = STR("told to");
     event.verb.actor = STR("tester");
@@ -447,7 +498,10 @@ static void play_line(struct scene *scene, struct str line)
     struct str word = word_next(&rest);
     int64_t duration_us;
     if (str_eq(word, STR("start"))) {
-        play_start(scene, rest_of(rest));
+        play_start(scene, rest_of(rest), 0);
+    } else if (str_eq(word, STR("start_in"))) {
+        assert_true(duration_parse(word_next(&rest), &duration_us));
+        play_start(scene, rest_of(rest), duration_us);
     } else if (str_eq(word, STR("reply"))) {
         play_reply(scene, rest);
     } else if (str_eq(word, STR("wait"))) {
