@@ -222,23 +222,21 @@ bool read_duration(struct compiler *cx, const struct node *node, const char *wha
     return true;
 }
 
-bool read_choice(struct compiler *cx, const struct node *node, enum lang_group group,
-                 const char *key, const char *(*name)(int value), int *out)
+/* None of the choices: says which there are. */
+static bool choice_error(struct compiler *cx, const struct node *node, const char *key,
+                         const char *choices)
 {
-    const struct lang_key *known = lang_key_find(group, str_z(key));
     struct str word = node->text;
     const char *words[16];
     size_t count = 0;
-    if (node->kind != NODE_TEXT)
-        return form_error(cx, node, arena_printf(cx->scratch, "`%s`", key).ptr, "a word");
-    if (lang_choice_has(known->choices, arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
+    struct buf list = {0};
+    if (lang_choice_has(choices, arena_printf(cx->scratch, "!" STR_FMT, STR_ARG(word)))) {
         node_error(cx, "E105", node,
                    "`%s: " STR_FMT "` is part of the language but not supported by this version",
                    key, STR_ARG(word));
         return false;
     }
-    struct buf list = {0};
-    for (const char *at = known->choices; at && count < ARRAY_LEN(words);
+    for (const char *at = choices; at && count < ARRAY_LEN(words);
          at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
         struct str choice = {at, strcspn(at, "|")};
         if (choice.ptr[0] == '!')
@@ -247,23 +245,29 @@ bool read_choice(struct compiler *cx, const struct node *node, enum lang_group g
         buf_printf(&list, "%s%s", count ? ", " : "", words[count]);
         count++;
     }
-    bool found = false;
-    for (int value = 1; value <= (int)count && !found; value++)
-        if (str_eq_z(word, name(value))) {
-            *out = value;
-            found = true;
-        }
-    if (!found) {
-        struct diag *diag =
-            node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key, STR_ARG(word));
-        const char *nearest = diag_nearest(word, words, count);
-        if (nearest)
-            diag_help(cx->diags, diag, "did you mean `%s`?", nearest);
-        else
-            diag_help(cx->diags, diag, "it is one of: %s", list.data);
-    }
+    struct diag *diag =
+        node_error(cx, "E104", node, "`%s` cannot be `" STR_FMT "`", key, STR_ARG(word));
+    const char *nearest = diag_nearest(word, words, count);
+    if (nearest)
+        diag_help(cx->diags, diag, "did you mean `%s`?", nearest);
+    else
+        diag_help(cx->diags, diag, "it is one of: %s", list.data);
     buf_free(&list);
-    return found;
+    return false;
+}
+
+bool read_choice(struct compiler *cx, const struct node *node, enum lang_group group,
+                 const char *key, const char *(*name)(int value), int *out)
+{
+    const char *choices = lang_key_find(group, str_z(key))->choices;
+    if (node->kind != NODE_TEXT)
+        return form_error(cx, node, arena_printf(cx->scratch, "`%s`", key).ptr, "a word");
+    for (int value = 1; lang_choice_has(choices, node->text) && name(value)[0]; value++)
+        if (str_eq_z(node->text, name(value))) {
+            *out = value;
+            return true;
+        }
+    return choice_error(cx, node, key, choices);
 }
 
 bool name_is_valid(struct str text, bool dash)
