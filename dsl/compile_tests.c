@@ -21,6 +21,8 @@ struct tests_compiler {
 };
 
 static void tests_list_compile(struct tests_compiler *tx, const struct node *node);
+static bool choice_check(struct tests_compiler *tx, const struct node *node, enum lang_group group,
+                         const char *key);
 static void test_compile(struct tests_compiler *tx, const struct node *node, struct test_case *out);
 
 /* --- the front door -------------------------------------------------------------------------- */
@@ -228,9 +230,11 @@ static const struct {
     const char *key;
     enum action_kind kind;
 } answer_keys[] = {
-    {"status", ACTION_HTTP}, {"headers", ACTION_HTTP}, {"body", ACTION_HTTP},
-    {"exit", ACTION_EXEC},   {"stdout", ACTION_EXEC},  {"stderr", ACTION_EXEC},
-    {"rows", ACTION_SQL},    {"count", ACTION_SQL},    {"sqlstate", ACTION_SQL},
+    {"status", ACTION_HTTP}, {"headers", ACTION_HTTP},     {"body", ACTION_HTTP},
+    {"exit", ACTION_EXEC},   {"stdout", ACTION_EXEC},      {"stderr", ACTION_EXEC},
+    {"rows", ACTION_SQL},    {"count", ACTION_SQL},        {"sqlstate", ACTION_SQL},
+    {"ends", ACTION_CHILD},  {"output", ACTION_WORKER},    {"fail", ACTION_WORKER},
+    {"code", ACTION_WORKER}, {"retryable", ACTION_WORKER},
 };
 
 /* An http answer has no exit code. */
@@ -240,7 +244,8 @@ static bool answer_kind_check(struct tests_compiler *tx, const struct node *node
     bool ok = true;
     for (size_t i = 0; i < ARRAY_LEN(answer_keys); i++) {
         const struct pair *pair = node_get_pair(node, answer_keys[i].key);
-        if (!pair || answer_keys[i].kind == kind)
+        bool of_child = kind == ACTION_CHILD && strcmp(answer_keys[i].key, "output") == 0;
+        if (!pair || answer_keys[i].kind == kind || of_child)
             continue;
         node_error(&tx->cx, "E403", pair->key, "`%s` belongs to the answer of %s, this is %s",
                    answer_keys[i].key, action_kind_name(answer_keys[i].kind),
@@ -319,6 +324,46 @@ static void answer_sql_read(struct tests_compiler *tx, const struct node *node,
     }
 }
 
+static void answer_worker_read(struct tests_compiler *tx, const struct node *node,
+                               struct test_answer *out)
+{
+    static const char *const of_failure[] = {"code", "retryable"};
+    const struct node *value;
+    if ((value = node_get(node, "output")))
+        out->body = json_text(node_json(value, &tx->out->arena), &tx->out->arena);
+    if ((value = node_get(node, "fail")))
+        out->failed = read_text(&tx->cx, value, "`fail`", &out->message);
+    if ((value = node_get(node, "code")))
+        read_text(&tx->cx, value, "`code`", &out->code);
+    if ((value = node_get(node, "retryable")))
+        read_boolean(&tx->cx, value, "`retryable`", &out->retryable);
+    for (size_t i = 0; i < ARRAY_LEN(of_failure) && !out->failed; i++)
+        if (node_get(node, of_failure[i]))
+            node_error(&tx->cx, "E403", node_get_pair(node, of_failure[i])->key,
+                       "`%s` says more of a failure, but there is no `fail`", of_failure[i]);
+}
+
+static void answer_child_read(struct tests_compiler *tx, const struct node *node, bool compensation,
+                              struct test_answer *out)
+{
+    const struct node *value;
+    if ((value = node_get(node, "output")))
+        out->body = json_text(node_json(value, &tx->out->arena), &tx->out->arena);
+    if (!(value = node_get(node, "ends")) || !choice_check(tx, value, LANG_TEST_ANSWER, "ends"))
+        return;
+    /* Seen from what was asked of it: to do its work, or to undo it. */
+    bool completed = str_eq(value->text, STR("completed"));
+    bool compensated = str_eq(value->text, STR("compensated"));
+    if (compensation ? compensated : completed)
+        out->child_end = "done";
+    else if (compensated)
+        out->child_end = "undone";
+    else if (completed)
+        node_error(&tx->cx, "E403", value, "a child that is told to turn back does not complete");
+    else
+        out->child_end = str_eq(value->text, STR("refused")) ? "refused" : "abandoned";
+}
+
 static bool answer_word_read(struct tests_compiler *tx, const struct node *node,
                              struct test_answer *out)
 {
@@ -345,11 +390,15 @@ static bool answer_word_read(struct tests_compiler *tx, const struct node *node,
 }
 
 static bool answer_read(struct tests_compiler *tx, const struct node *node, enum action_kind kind,
-                        struct test_answer *out)
+                        bool compensation, struct test_answer *out)
 {
     const struct node *value;
     bool done;
     *out = (struct test_answer){.kind = TEST_ANSWER_REPLY, .after_us = -1};
+    if (node->kind == NODE_TEXT && kind == ACTION_CHILD) {
+        node_error(&tx->cx, "E403", node, "a child's answer is written {ends: compensated}");
+        return false;
+    }
     if (node->kind == NODE_TEXT)
         return answer_word_read(tx, node, out);
     if (!keys_check(&tx->cx, node, LANG_TEST_ANSWER) || !answer_kind_check(tx, node, kind))
@@ -364,6 +413,10 @@ static bool answer_read(struct tests_compiler *tx, const struct node *node, enum
         answer_exec_read(tx, node, out);
     else if (kind == ACTION_SQL)
         answer_sql_read(tx, node, out);
+    else if (kind == ACTION_WORKER)
+        answer_worker_read(tx, node, out);
+    else if (kind == ACTION_CHILD)
+        answer_child_read(tx, node, compensation, out);
     return true;
 }
 
@@ -386,7 +439,8 @@ static void answers_read(struct tests_compiler *tx, const struct pair *pair,
     if (count == 0)
         node_error(&tx->cx, "E403", value, "the list of answers is empty");
     for (uint32_t i = 0; i < count; i++)
-        if (!answer_read(tx, value->kind == NODE_LIST ? value->items[i] : value, kind, &list[i]))
+        if (!answer_read(tx, value->kind == NODE_LIST ? value->items[i] : value, kind,
+                         effect.compensation, &list[i]))
             return;
     *out = (struct test_answers){effect.step, effect.item, effect.compensation, list, count};
 }
@@ -463,16 +517,50 @@ static int verb_cmp(const void *a, const void *b)
                                 : (x->line > y->line) - (x->line < y->line);
 }
 
-static void verbs_compile(struct tests_compiler *tx, const struct node *node, struct test_case *out)
+static void signal_read(struct tests_compiler *tx, const struct pair *pair, struct test_verb *out)
 {
-    if (!node_is_map(&tx->cx, node, "`at`"))
+    const struct node *value;
+    *out = (struct test_verb){.verb = "signal",
+                              .step = STR(""),
+                              .reason = STR(""),
+                              .output = STR("null"),
+                              .name = arena_str(&tx->out->arena, pair->key->text),
+                              .line = doc_line(tx->cx.doc, pair->key->start)};
+    bool awaited = false;
+    for (uint16_t i = 0; i < tx->plan->steps_count; i++) {
+        const struct plan_action *action = &tx->plan->steps[i].action;
+        awaited = awaited || (action->kind == ACTION_WAIT_FOR &&
+                              str_eq_z(pair->key->text, action->wait_for.signal));
+    }
+    if (!awaited)
+        node_error(&tx->cx, "E403", pair->key, "no step waits for the signal `" STR_FMT "`",
+                   STR_ARG(pair->key->text));
+    if (!keys_check(&tx->cx, pair->value, LANG_TEST_SIGNAL))
         return;
-    struct test_verb *verbs = arena_array(&tx->out->arena, struct test_verb, node->count);
-    for (uint32_t i = 0; i < node->count; i++)
-        verb_read(tx, &node->pairs[i], &verbs[i]);
-    qsort(verbs, node->count, sizeof(*verbs), verb_cmp);
+    if ((value = node_get(pair->value, "after")))
+        read_duration(&tx->cx, value, "`after`", 0, &out->at_us);
+    if ((value = node_get(pair->value, "data")))
+        out->output = json_text(node_json(value, &tx->out->arena), &tx->out->arena);
+}
+
+/* What people do, and signals, by time. */
+static void verbs_compile(struct tests_compiler *tx, const struct node *at,
+                          const struct node *signals, struct test_case *out)
+{
+    uint32_t count = 0;
+    if (at && !node_is_map(&tx->cx, at, "`at`"))
+        at = NULL;
+    if (signals && !node_is_map(&tx->cx, signals, "`signals`"))
+        signals = NULL;
+    struct test_verb *verbs = arena_array(&tx->out->arena, struct test_verb,
+                                          (at ? at->count : 0u) + (signals ? signals->count : 0u));
+    for (uint32_t i = 0; at && i < at->count; i++)
+        verb_read(tx, &at->pairs[i], &verbs[count++]);
+    for (uint32_t i = 0; signals && i < signals->count; i++)
+        signal_read(tx, &signals->pairs[i], &verbs[count++]);
+    qsort(verbs, count, sizeof(*verbs), verb_cmp);
     out->verbs = verbs;
-    out->verbs_count = node->count;
+    out->verbs_count = count;
 }
 
 /* --- expect ------------------------------------------------------------------------------------
@@ -684,8 +772,7 @@ static void test_compile(struct tests_compiler *tx, const struct node *node, str
                    "2026-10-25T02:30:00Z");
     if ((value = node_get(node, "answers")))
         answers_compile(tx, value, out);
-    if ((value = node_get(node, "at")))
-        verbs_compile(tx, value, out);
+    verbs_compile(tx, node_get(node, "at"), node_get(node, "signals"), out);
     if ((value = node_get(node, "expect")) && node_is_map(&tx->cx, value, "`expect`"))
         expect_compile(tx, value, out);
 }

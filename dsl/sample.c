@@ -283,8 +283,42 @@ static size_t word_end(struct str text, size_t at)
     return at;
 }
 
-/* After `steps.ID.output`: .a.b[0].c; a receiver call is no field. */
-static void path_read(struct field *field, struct str text, size_t at, struct arena *arena)
+static bool is_loop_call(struct str name)
+{
+    return str_eq(name, STR("all")) || str_eq(name, STR("exists")) || str_eq(name, STR("map")) ||
+           str_eq(name, STR("filter"));
+}
+
+static struct field *path_read(struct field *field, struct str text, size_t at,
+                               struct arena *arena);
+
+/* Behind the bracket that closes the one at `open`; brackets inside texts are not understood. */
+static size_t call_end(struct str text, size_t open)
+{
+    unsigned depth = 0;
+    for (size_t at = open; at < text.len; at++) {
+        depth += text.ptr[at] == '(';
+        depth -= text.ptr[at] == ')';
+        if (!depth)
+            return at + 1;
+    }
+    return text.len;
+}
+
+/* NAME.a.b, wherever it stands in the text from `at`, is read of the field. */
+static void name_scan(struct field *field, struct str name, struct str text, size_t at,
+                      struct arena *arena)
+{
+    for (; name.len && at + name.len < text.len; at++)
+        if (memcmp(text.ptr + at, name.ptr, name.len) == 0 && text.ptr[at + name.len] == '.' &&
+            (at == 0 ||
+             (word_end((struct str){text.ptr, at}, at - 1) == at - 1 && text.ptr[at - 1] != '.')))
+            path_read(field, text, at + name.len, arena);
+}
+
+/* After `steps.ID.output`: .a.b[0].c; a receiver call is no field, but takes items, whose fields
+ * are read by the name it gives them. Returns the field at the end of the path. */
+static struct field *path_read(struct field *field, struct str text, size_t at, struct arena *arena)
 {
     while (at < text.len) {
         if (text.ptr[at] == '[' && at + 1 < text.len && ascii_is_digit(text.ptr[at + 1])) {
@@ -293,41 +327,52 @@ static void path_read(struct field *field, struct str text, size_t at, struct ar
             at++;
             field->is_list = true;
             field = field_of(field, STR(""), arena);
-        } else if (text.ptr[at] == '.') {
-            size_t end = word_end(text, at + 1);
-            if (end == at + 1)
-                return;
-            struct str name = {text.ptr + at + 1, end - at - 1};
-            if (end < text.len && text.ptr[end] == '(') {
-                field->is_list = field->is_list || str_eq(name, STR("all")) ||
-                                 str_eq(name, STR("exists")) || str_eq(name, STR("map")) ||
-                                 str_eq(name, STR("filter"));
-                return;
-            }
-            field = field_of(field, name, arena);
-            at = end;
-        } else {
-            return;
+            continue;
         }
+        size_t end = text.ptr[at] == '.' ? word_end(text, at + 1) : at;
+        if (end <= at + 1)
+            break;
+        struct str name = {text.ptr + at + 1, end - at - 1};
+        if (end < text.len && text.ptr[end] == '(') {
+            if (!is_loop_call(name))
+                break;
+            field->is_list = true;
+            name_scan(field_of(field, STR(""), arena),
+                      (struct str){text.ptr + end + 1, word_end(text, end + 1) - end - 1}, text,
+                      end + 1, arena);
+            if (!str_eq(name, STR("filter"))) /* what it gives has items of the same kind */
+                break;
+            at = call_end(text, end);
+            continue;
+        }
+        field = field_of(field, name, arena);
+        at = end;
     }
+    return field;
+}
+
+/* The field that `steps.ID.output...` at the start of the text reads; NULL: it is none of those. */
+static struct field *output_field(const struct plan *plan, struct field *outputs, struct str text,
+                                  struct arena *arena)
+{
+    static const char root[] = "steps.", output[] = ".output";
+    size_t start = sizeof(root) - 1;
+    if (text.len <= start || memcmp(text.ptr, root, start) != 0)
+        return NULL;
+    size_t end = word_end(text, start);
+    uint16_t step = plan_step_find(plan, (struct str){text.ptr + start, end - start});
+    if (step == PLAN_STEP_NONE || text.len - end < sizeof(output) - 1 ||
+        memcmp(text.ptr + end, output, sizeof(output) - 1) != 0)
+        return NULL;
+    return path_read(&outputs[step], text, end + sizeof(output) - 1, arena);
 }
 
 static void text_scan(const struct plan *plan, struct field *outputs, struct str text,
                       struct arena *arena)
 {
-    static const char root[] = "steps.", output[] = ".output";
-    for (size_t at = 0; at + sizeof(root) < text.len; at++) {
-        bool starts = memcmp(text.ptr + at, root, sizeof(root) - 1) == 0 &&
-                      (at == 0 || word_end((struct str){text.ptr, at}, at - 1) == at - 1);
-        if (!starts)
-            continue;
-        size_t start = at + sizeof(root) - 1, end = word_end(text, start);
-        uint16_t step = plan_step_find(plan, (struct str){text.ptr + start, end - start});
-        if (step == PLAN_STEP_NONE || text.len - end < sizeof(output) - 1 ||
-            memcmp(text.ptr + end, output, sizeof(output) - 1) != 0)
-            continue;
-        path_read(&outputs[step], text, end + sizeof(output) - 1, arena);
-    }
+    for (size_t at = 0; at < text.len; at++)
+        if (at == 0 || word_end((struct str){text.ptr, at}, at - 1) == at - 1)
+            output_field(plan, outputs, (struct str){text.ptr + at, text.len - at}, arena);
 }
 
 static void node_scan(const struct plan *plan, struct field *outputs, const struct node *node,
@@ -339,6 +384,32 @@ static void node_scan(const struct plan *plan, struct field *outputs, const stru
         node_scan(plan, outputs, node->items[i], arena);
     for (uint32_t i = 0; i < node->count && node->kind == NODE_MAP; i++)
         node_scan(plan, outputs, node->pairs[i].value, arena);
+}
+
+static void item_scan(struct field *list, const struct node *node, struct arena *arena)
+{
+    if (node->kind == NODE_TEXT)
+        name_scan(field_of(list, STR(""), arena), STR("item"), node->text, 0, arena);
+    for (uint32_t i = 0; i < node->count && node->kind == NODE_LIST; i++)
+        item_scan(list, node->items[i], arena);
+    for (uint32_t i = 0; i < node->count && node->kind == NODE_MAP; i++)
+        item_scan(list, node->pairs[i].value, arena);
+}
+
+/* What a loop goes over is a list, and its `item` is one of it. */
+static void loops_scan(const struct plan *plan, struct field *outputs, const struct node *steps,
+                       struct arena *arena)
+{
+    for (uint32_t i = 0; steps && steps->kind == NODE_LIST && i < steps->count; i++) {
+        const struct node *over = node_get(steps->items[i], "for_each");
+        if (!over || over->kind != NODE_TEXT)
+            continue;
+        struct field *list = output_field(plan, outputs, over->text, arena);
+        if (!list)
+            continue;
+        list->is_list = true;
+        item_scan(list, steps->items[i], arena);
+    }
 }
 
 static const struct json *field_json(const struct field *field, struct arena *arena)
@@ -372,21 +443,46 @@ static const struct json *sql_output(const struct json *read, struct arena *aren
     return out;
 }
 
+static void field_join(struct field *to, const struct field *from, struct arena *arena)
+{
+    struct field *field = field_of(to, from->name, arena);
+    field->is_list = field->is_list || from->is_list;
+    field->first = field->first ? field->first : from->first;
+}
+
+/* One item's answer: what the step reads of its own output, and what others read of an item of the
+ * list that the output is for them. */
+static const struct field *loop_field(const struct field *root, struct arena *arena)
+{
+    struct field *one = arena_new(arena, struct field);
+    for (const struct field *named = root->first; named; named = named->next) {
+        if (named->name.len)
+            field_join(one, named, arena);
+        for (const struct field *item = named->first; !named->name.len && item; item = item->next)
+            field_join(one, item, arena);
+    }
+    return one;
+}
+
 const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
     struct diags unheard;
     struct field *outputs = arena_array(arena, struct field, plan->steps_count);
     struct str *texts = arena_array(arena, struct str, plan->steps_count);
-    if (source_load(plan, &doc, &unheard))
+    if (source_load(plan, &doc, &unheard)) {
         for (uint32_t i = 0; i < doc.root->count; i++)
             if (!str_eq(doc.root->pairs[i].key->text, STR("tests")))
                 node_scan(plan, outputs, doc.root->pairs[i].value, arena);
+        loops_scan(plan, outputs, node_get(doc.root, "steps"), arena);
+    }
     doc_free(&doc);
     diags_free(&unheard);
     for (uint16_t i = 0; i < plan->steps_count; i++) {
-        bool read = outputs[i].first || outputs[i].is_list;
-        const struct json *sample = read ? field_json(&outputs[i], arena) : NULL;
+        const struct field *root = &outputs[i];
+        if (plan->steps[i].for_each)
+            root = loop_field(root, arena);
+        const struct json *sample = root->first || root->is_list ? field_json(root, arena) : NULL;
         if (plan->steps[i].action.kind == ACTION_SQL)
             sample = sql_output(sample, arena);
         texts[i] = sample ? json_text(sample, arena) : STR("{}");

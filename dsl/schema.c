@@ -9,6 +9,7 @@
 #define OUTCOME_WORDS "applied|refused|retryable|in_progress|unknown|conflict"
 
 #define STEP_WORDS "none|pending|claimed|retrying|waiting|unknown|applied|refused|skipped|withdrawn"
+#define CHILD_WORDS "completed|compensated|abandoned|refused"
 #define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
 
 const struct lang_key lang_keys[] = {
@@ -221,6 +222,8 @@ const struct lang_key lang_keys[] = {
      "each service does what it is asked",
      "By `STEP` or `STEP:compensate`: the answer, or a list with one for each attempt, of which "
      "the last repeats."},
+    {LANG_TEST, "signals", LANG_GROUP_MAP, LANG_TEST_SIGNAL, 0, NULL, NULL, NULL,
+     "Signals that come, by their names."},
     {LANG_TEST, "at", LANG_TEST_VERBS, LANG_TEST_VERB, 0, NULL, NULL, NULL,
      "What operators do, by the time since the submit."},
     {LANG_TEST, "expect", LANG_GROUP, LANG_TEST_EXPECT, R, NULL, NULL, NULL,
@@ -240,9 +243,22 @@ const struct lang_key lang_keys[] = {
      "Rows that a statement touched."},
     {LANG_TEST_ANSWER, "sqlstate", LANG_TEXT, 0, 0, NULL, NULL, "success",
      "Five characters: how a statement failed."},
+    {LANG_TEST_ANSWER, "output", LANG_ANY, 0, 0, NULL, NULL, "as `body`",
+     "What a worker completes its task with, or a child its run."},
+    {LANG_TEST_ANSWER, "ends", LANG_CHOICE, 0, 0, NULL, CHILD_WORDS,
+     "completed; undone: compensated", "How a child ends; `refused`: it is not started."},
+    {LANG_TEST_ANSWER, "fail", LANG_TEXT, 0, 0, NULL, NULL, NULL, "How a worker has failed."},
+    {LANG_TEST_ANSWER, "code", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "The worker's name for its failure."},
+    {LANG_TEST_ANSWER, "retryable", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
+     "The worker's failure may pass."},
     {LANG_TEST_ANSWER, "after", LANG_DURATION, 0, 0, NULL, NULL, "50ms", "How long it takes."},
     {LANG_TEST_ANSWER, "done", LANG_BOOLEAN, 0, 0, NULL, NULL, "as the answer says",
      "Whether the effect has happened, whatever the answer says."},
+
+    {LANG_TEST_SIGNAL, "after", LANG_DURATION, 0, 0, NULL, NULL, "0s",
+     "The time since the submit; a signal that comes early is kept."},
+    {LANG_TEST_SIGNAL, "data", LANG_ANY, 0, 0, NULL, NULL, "null", "What comes with it."},
 
     {LANG_TEST_VERB, "do", LANG_CHOICE, 0, R, NULL, TEST_VERBS, NULL, "The verb."},
     {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
@@ -253,7 +269,7 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST_EXPECT, "state", LANG_CHOICE, 0, 0, NULL,
      "completed|compensated|parked|abandoned|running|compensating", NULL, "The run's state."},
     {LANG_TEST_EXPECT, "cause", LANG_CHOICE, 0, 0, NULL,
-     "none|step_refused|budget|deadline|cancelled|operator", NULL, "Why it turned back."},
+     "none|step_refused|budget|deadline|cancelled|operator|parent", NULL, "Why it turned back."},
     {LANG_TEST_EXPECT, "reason", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Why it is parked."},
     {LANG_TEST_EXPECT, "calls", LANG_ANY, 0, 0, NULL, NULL, NULL,
      "All calls in order, as `STEP` and `STEP:compensate`; each attempt is one."},
@@ -471,9 +487,9 @@ static const struct mistake {
     {LANG_TEST, "mocks|stubs|responses|replies|services|given", "what services say is `answers`"},
     {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
-    {LANG_TEST_ANSWER, "code|status_code|http", "the HTTP status is `status`"},
+    {LANG_TEST_ANSWER, "status_code|http", "the HTTP status is `status`"},
     {LANG_TEST_ANSWER, "delay|latency|takes", "how long it takes is `after`"},
-    {LANG_TEST_ANSWER, "json|data|output|response", "the answer's body is `body`"},
+    {LANG_TEST_ANSWER, "json|data|response", "the answer's body is `body`"},
 };
 
 const char *lang_mistake_help(enum lang_group group, struct str name)

@@ -36,6 +36,7 @@
     X(LANG_TEST_ANSWER, "test_answer", "an answer",                                         \
       "What a service answers to one attempt; the words `lost`, `lost_before`, `timeout` "  \
       "and `connect` say that no answer comes.")                                            \
+    X(LANG_TEST_SIGNAL, "test_signal", "a signal", "An entry of `signals`.")                \
     X(LANG_TEST_VERB, "test_verb", "an entry of `at`", "What an operator does then.")       \
     X(LANG_TEST_EXPECT, "test_expect", "`expect`",                                          \
       "What must have happened in the end. What is not mentioned is not looked at.")        \

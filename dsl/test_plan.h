@@ -33,9 +33,13 @@ struct test_answer {
     int status;                 /* http; 0: 200 */
     int exit;                   /* exec */
     const struct json *headers; /* http: object of texts; NULL: none */
-    struct str body;            /* http body, exec stdout, sql result; absent: as usual */
+    struct str body;            /* http body, exec stdout, sql result, worker's output; absent: as
+                                 * usual */
     struct str stderr_text;     /* exec */
     char sqlstate[6];           /* sql: "" = success */
+    const char *child_end;      /* child: "done", ... as enum child_end; NULL: done */
+    bool failed, retryable;     /* worker */
+    struct str message, code;   /* worker, of a failure; code absent: none */
 };
 
 /* The answers to one effect, one an attempt; the last one repeats. */
@@ -52,6 +56,7 @@ struct test_verb {
     const char *verb; /* "cancel", ... */
     struct str step;  /* as operators write it; "" = none */
     struct str reason, output;
+    struct str name; /* signal; its data is `output` */
     bool applied;
     uint32_t line;
 };

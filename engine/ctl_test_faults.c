@@ -225,7 +225,8 @@ static const struct plan_action *action_of(const struct faults *faults, uint16_t
 
 static bool action_is_sent(const struct plan_action *action)
 {
-    return action->kind == ACTION_HTTP || action->kind == ACTION_SQL || action->kind == ACTION_EXEC;
+    return action->kind == ACTION_HTTP || action->kind == ACTION_SQL ||
+           action->kind == ACTION_EXEC || action->kind == ACTION_WORKER;
 }
 
 /* Its record commits together with it: neither is lost without the other. */
@@ -240,6 +241,9 @@ static struct test_answer refusal(bool passes)
     struct test_answer answer = {.kind = TEST_ANSWER_REPLY, .after_us = -1, .done = TEST_DONE_NO};
     answer.status = passes ? 503 : 422;
     answer.exit = passes ? 75 : 1;
+    answer.failed = true;
+    answer.retryable = passes;
+    answer.message = STR("it cannot be done");
     memcpy(answer.sqlstate, passes ? "40001" : "23514", 6);
     return answer;
 }
@@ -267,6 +271,13 @@ static struct stub_fault call_fault(uint16_t step, bool compensation, enum call_
     case CALL_FAULTS_COUNT: break;
     }
     return fault;
+}
+
+static bool fault_makes_sense(const struct plan_action *action, enum call_fault which)
+{
+    if (action->kind == ACTION_WORKER) /* a task is taken once */
+        return which != CALL_TWICE;
+    return !action_is_local(action) || which < CALL_REQUEST_LOST;
 }
 
 static struct str call_text(const struct faults *faults, uint16_t step, bool compensation)
@@ -330,7 +341,7 @@ static void calls_walk(struct faults *faults, bool compensation)
         if (!action_is_sent(action) || (compensation && faults->undone_by[step] == NOT_UNDONE))
             continue;
         for (int which = 0; which < CALL_FAULTS_COUNT; which++)
-            if (!action_is_local(action) || which < CALL_REQUEST_LOST)
+            if (fault_makes_sense(action, (enum call_fault)which))
                 call_walk(faults, step, compensation, (enum call_fault)which);
     }
 }

@@ -36,6 +36,9 @@ struct plan *plans_compile(const struct plans *plans, struct str source, struct 
 /* The version that `text` names for a person: its hash or at least PLANS_HASH_DIGITS_MIN digits of
  * it, or its label. Borrowed. Errors: ERR_NOT_FOUND, ERR_CONFLICT (several). */
 const struct plan *plans_version(const struct plans *plans, struct str text, struct err *err);
+/* Each current definition. `fn` must not change the cache. */
+void plans_each(const struct plans *plans, void (*fn)(void *arg, const struct plan *plan),
+                void *arg);
 /* The known workflow name nearest to `name`, or NULL. */
 const char *plans_nearest(const struct plans *plans, struct str name);
 

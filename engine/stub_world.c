@@ -451,21 +451,24 @@ static void stub_load_run(void *arg, struct str run_id)
 /* --- the services -------------------------------------------------------------------------------
  */
 
-static struct stub_effect *ledger_find(struct stub_world *world, const struct invocation *from,
-                                       uint16_t step, struct str item)
+static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
+                                       const struct plan_action *action,
+                                       const struct effect_ref *ref)
 {
     struct stub_effect *effect = world->out->effects;
-    const struct plan_action *action = from->request->action;
+    /* A child's id is its key; what is in our own database is there once. */
+    bool own = action->kind == ACTION_CHILD ||
+               (action->kind == ACTION_SQL && action->service == PLAN_SERVICE_NONE);
     for (; effect; effect = effect->next)
-        if (str_eq(effect->key, from->key) && effect->step == step)
+        if (str_eq(effect->key, key) && effect->step == ref->step)
             return effect;
     effect = arena_new(world->arena, struct stub_effect);
     *effect = (struct stub_effect){
-        .key = arena_str(world->arena, from->key),
-        .step = step,
-        .item = item,
-        .direction = from->direction,
-        .honours_key = action->service == PLAN_SERVICE_NONE || action->idempotency.ttl_us > 0,
+        .key = arena_str(world->arena, key),
+        .step = ref->step,
+        .item = ref->item,
+        .direction = ref->direction,
+        .honours_key = own || action->idempotency.ttl_us > 0,
         .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT,
     };
     *world->effects_tail = effect;
@@ -571,11 +574,23 @@ static void reply_make(struct stub_world *world, struct flight *flight)
         if (!answer->body.ptr)
             reply->body = str_eq(usual, STR("{}")) ? STR("{\"rows\":[],\"count\":1}") : usual;
         return;
-    case ACTION_CHILD: /* taken to do what it is asked */
+    case ACTION_CHILD: /* played by the test: it is not started here */
         reply->kind = REPLY_CHILD;
         reply->child = flight->action->child.detached ? CHILD_STARTED : CHILD_DONE;
+        if (answer->child_end)
+            reply->child = child_end_of(str_z(answer->child_end));
+        if (reply->child != CHILD_DONE && !answer->body.ptr)
+            reply->body = STR_NONE;
         return;
     case ACTION_WORKER:
+        reply->kind = REPLY_WORKER;
+        reply->failed = answer->failed;
+        reply->retryable = answer->retryable;
+        reply->code = answer->code;
+        reply->error = answer->message;
+        if (reply->failed && !answer->body.ptr)
+            reply->body = STR_NONE;
+        return;
     case ACTION_SLEEP:
     case ACTION_UNTIL:
     case ACTION_WAIT_FOR:
@@ -707,15 +722,13 @@ static void request_fails(struct stub_world *world, struct flight *flight)
     schedule(world, delay_us, flight, request_failed);
 }
 
-static void call_note(struct stub_world *world, uint16_t step, struct str item,
-                      const struct invocation *from)
+static void call_note(struct stub_world *world, const struct effect_ref *ref)
 {
     struct stub_result *out = world->out;
-    struct effect_ref ref = {.step = step, .item = item, .direction = from->direction};
     out->calls =
         grown(world->arena, out->calls, out->calls_count, &world->calls_size, sizeof(*out->calls));
-    out->calls[out->calls_count++] = (struct stub_call){since_submit(world), step, item,
-                                                        from->direction, effect_name(world, &ref)};
+    out->calls[out->calls_count++] = (struct stub_call){since_submit(world), ref->step, ref->item,
+                                                        ref->direction, effect_name(world, ref)};
 }
 
 /* "charge: post payments/charges" */
@@ -771,14 +784,14 @@ static void stub_start(void *arg, const struct invocation *from)
     flight->id = from->id;
     flight->action = from->request->action;
     flight->name = effect_name(world, &ref);
-    flight->effect = ledger_find(world, from, step, item);
+    flight->effect = ledger_find(world, from->key, flight->action, &ref);
     flight->timeout_us = from->timeout_us;
     flight->sent_at = world->now;
     flight->own_database =
         flight->action->kind == ACTION_SQL && flight->action->service == PLAN_SERVICE_NONE;
     if (!flight->own_database)
         claim_check(world, from, step, item);
-    call_note(world, step, item, from);
+    call_note(world, &ref);
     send_tell(world, from, flight->name);
     flight->answer = answer_choose(world, step, item, compensation,
                                    send_count(world, step, item, from->direction));
@@ -791,7 +804,7 @@ static void stub_start(void *arg, const struct invocation *from)
         return;
     }
     int64_t after_us = flight->answer.after_us < 0 ? STUB_LATENCY_US : flight->answer.after_us;
-    if (after_us < flight->timeout_us) {
+    if (after_us < flight->timeout_us || !flight->timeout_us) { /* 0: no limit */
         schedule(world, after_us, flight, request_arrived);
         return;
     }
@@ -803,6 +816,159 @@ static void stub_start(void *arg, const struct invocation *from)
 static void stub_drop(void *arg, uint64_t id)
 {
     (void)arg, (void)id; /* the lane is never lost: only a crash cuts attempts off */
+}
+
+/* --- the workers --------------------------------------------------------------------------------
+ */
+
+/* A worker lives apart from the daemon: it goes on while that is away, and asks again. */
+struct stub_task {
+    struct stub_world *world;
+    struct flight flight;
+    struct effect_ref ref;
+    struct str key, token;
+    bool over; /* reported, or its worker is gone */
+};
+
+static void task_report(struct stub_event *event);
+
+static void task_reported(void *arg, const struct runner_answer *answer)
+{
+    struct stub_task *task = arg;
+    if (answer->err.code == ERR_UNAVAILABLE)
+        schedule(task->world, 100 * MS_US, task, task_report);
+    else if (answer->err.code)
+        tell(task->world, STR_FMT ": its worker is told: %s", STR_ARG(task->flight.name),
+             answer->err.text);
+}
+
+static int task_verb(struct stub_task *task, enum run_event_kind kind,
+                     void (*cb)(void *arg, const struct runner_answer *answer))
+{
+    struct runner_verb verb = {.kind = kind,
+                               .run_id = task->world->config->run_id,
+                               .key = task->key,
+                               .token = task->token,
+                               .actor = STR("test"),
+                               .reply = &task->flight.reply};
+    struct err err;
+    if (!task->world->runner || runner_verb(task->world->runner, &verb, cb, task, &err) != 0)
+        return -1;
+    daemon_poke(task->world, 0);
+    return 0;
+}
+
+static void task_report(struct stub_event *event)
+{
+    struct stub_task *task = event->data;
+    bool failed = task->flight.reply.failed;
+    if (task_verb(task, failed ? EVENT_FAIL : EVENT_COMPLETE, task_reported) != 0)
+        schedule(event->world, 100 * MS_US, task, task_report);
+}
+
+/* The worker has done what the task says. */
+static void task_done(struct stub_event *event)
+{
+    struct stub_task *task = event->data;
+    struct stub_world *world = event->world;
+    struct stub_effect *effect = task->flight.effect;
+    task->over = true;
+    reply_make(world, &task->flight);
+    effect->requests++;
+    bool lost = task->flight.answer.kind == TEST_ANSWER_LOST;
+    if ((lost || is_done(world, &task->flight)) && !(effect->honours_key && effect->effects))
+        ledger_effect(world, effect);
+    tell(world, STR_FMT "%s", STR_ARG(task->flight.name),
+         lost                        ? " is done, its worker dies before it says so"
+         : task->flight.reply.failed ? " -> failed"
+                                     : " -> completed");
+    task->flight.reply.sent_at = (struct wall){task->flight.sent_at};
+    task->flight.reply.ended_at = (struct wall){world->now};
+    if (!lost)
+        task_report(event);
+}
+
+static void task_beat(struct stub_event *event)
+{
+    struct stub_task *task = event->data;
+    if (task->over)
+        return;
+    if (task_verb(task, EVENT_HEARTBEAT, NULL) != 0) {
+        schedule(event->world, 100 * MS_US, task, task_beat);
+        return;
+    }
+    schedule(event->world, task->flight.action->worker.heartbeat_us / 2, task, task_beat);
+}
+
+static void task_taken(void *arg, const struct runner_answer *answer)
+{
+    struct stub_task *task = arg;
+    struct stub_world *world = task->world;
+    const struct test_answer *given = &task->flight.answer;
+    if (answer->err.code || !answer->task)
+        return; /* it is no longer offered */
+    task->token = arena_str(world->arena, answer->task->token);
+    call_note(world, &task->ref);
+    tell(world, STR_FMT ": taken by a worker of %s", STR_ARG(task->flight.name),
+         task->flight.action->worker.queue);
+    task->flight.sent_at = world->now;
+    task->flight.effect = ledger_find(world, task->key, task->flight.action, &task->ref);
+    task->flight.answer = answer_choose(
+        world, task->ref.step, task->ref.item, task->ref.direction == DIRECTION_COMPENSATE,
+        send_count(world, task->ref.step, task->ref.item, task->ref.direction));
+    if (given->kind == TEST_ANSWER_LOST_BEFORE) {
+        tell(world, STR_FMT ": its worker dies", STR_ARG(task->flight.name));
+        return;
+    }
+    schedule(world, given->after_us < 0 ? STUB_LATENCY_US : given->after_us, task, task_done);
+    if (task->flight.action->worker.heartbeat_us)
+        schedule(world, task->flight.action->worker.heartbeat_us / 2, task, task_beat);
+}
+
+static uint32_t sends_so_far(const struct stub_world *world, const struct effect_ref *ref)
+{
+    for (const struct sends *sends = world->sends; sends; sends = sends->next)
+        if (sends->step == ref->step && sends->direction == ref->direction &&
+            str_eq(sends->item, ref->item))
+            return sends->count;
+    return 0;
+}
+
+static void task_take(struct stub_event *event)
+{
+    struct stub_task *task = event->data;
+    struct stub_world *world = event->world;
+    struct test_answer next = answer_choose(world, task->ref.step, task->ref.item,
+                                            task->ref.direction == DIRECTION_COMPENSATE,
+                                            sends_so_far(world, &task->ref) + 1);
+    if (next.kind == TEST_ANSWER_TIMEOUT || next.kind == TEST_ANSWER_CONNECT) {
+        send_count(world, task->ref.step, task->ref.item, task->ref.direction);
+        tell(world, STR_FMT ": no worker takes it", STR_ARG(task->flight.name));
+    } else if (event_reaches(event)) {
+        task_verb(task, EVENT_TAKE, task_taken); /* what is still offered is offered again */
+    }
+}
+
+static void stub_offer(void *arg, struct str queue, struct str run_id, struct str key)
+{
+    struct stub_world *world = arg;
+    struct stub_task *task = arena_new(world->arena, struct stub_task);
+    struct str instance;
+    (void)queue, (void)run_id;
+    task->world = world;
+    task->key = arena_str(world->arena, key);
+    task->token = STR("");
+    bool parsed = key_parse(task->key, &instance, &task->ref.direction, &task->ref.generation);
+    ASSERT(parsed);
+    const char *dot = memchr(instance.ptr, '.', instance.len);
+    struct str id = {instance.ptr, dot ? (size_t)(dot - instance.ptr) : instance.len};
+    task->ref.step = plan_step_find(world->config->plan, id);
+    ASSERT(task->ref.step != PLAN_STEP_NONE);
+    task->ref.item = dot ? (struct str){dot + 1, instance.len - id.len - 1} : STR("");
+    task->flight.name = effect_name(world, &task->ref);
+    task->flight.action =
+        step_action(&world->config->plan->steps[task->ref.step], task->ref.direction);
+    schedule(world, 0, task, task_take);
 }
 
 /* --- the operator -------------------------------------------------------------------------------
@@ -821,7 +987,8 @@ static void verb_done(void *arg, const struct runner_answer *answer)
     if (answer->err.code == ERR_UNAVAILABLE)
         schedule(act->world, MS_US, act, verb_now);
     else
-        tell(act->world, "%s: %s", act->verb->verb, answer->err.code ? answer->err.text : "ok");
+        tell(act->world, "%s%s" STR_FMT ": %s", act->verb->verb, act->verb->name.len ? " " : "",
+             STR_ARG(act->verb->name), answer->err.code ? answer->err.text : "ok");
 }
 
 static void verb_now(struct stub_event *event)
@@ -836,6 +1003,7 @@ static void verb_now(struct stub_event *event)
                                .reason = verb->reason,
                                .actor = STR("test"),
                                .output = verb->output,
+                               .name = verb->name,
                                .applied = verb->applied};
     ASSERT(sent.kind != EVENT_NONE);
     if (!world->runner || runner_verb(world->runner, &sent, verb_done, act, &err) != 0) {
@@ -902,7 +1070,8 @@ static void stub_changed(void *arg, const struct run *run)
 static void daemon_boots(struct stub_event *event)
 {
     struct stub_world *world = event->world;
-    struct runner_config config = {.env = world->config->env};
+    struct runner_config config = {.env = world->config->env,
+                                   .tasks = {.arg = world, .offer = stub_offer}};
     struct port_store store = {.arg = world,
                                .encode = stub_encode,
                                .encoded_free = stub_encoded_free,

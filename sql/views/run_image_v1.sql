@@ -11,12 +11,10 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
                     e.claimed_at, e.budget_at, e.key_valid_until, e.next_at, e.ended_at,
                     e.output, e.error)::saga.effect_v1
                    order by e.claim_no)
-          from saga.effect e
-         where e.shard = r.shard and e.run_id = r.run_id
-           and not exists (select from saga.effect n
-                            where n.shard = e.shard and n.run_id = e.run_id
-                              and n.step_id = e.step_id and n.item = e.item
-                              and n.direction = e.direction and n.generation > e.generation)
+          from (select distinct on (x.step_id, x.item, x.direction) x.* -- the index backward
+                  from saga.effect x
+                 where x.shard = r.shard and x.run_id = r.run_id
+                 order by x.step_id desc, x.item desc, x.direction desc, x.generation desc) e
        ) as effects,
        (select v.seq from saga.event v
          where v.shard = r.shard and v.run_id = r.run_id order by v.seq desc limit 1) as events

@@ -11,3 +11,12 @@ bench: all $(BENCH_BIN) ## measure the engine against the floor: throughput, lat
 	$(Q)BUILD=$(BUILD) tests/bench/bench.py $(BENCH)
 
 .PHONY: bench
+
+$(BUILD)/tests/bench/bench_decide: $(BUILD)/tests/bench/bench_decide.o $(call libs_to,5)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+bench-decide: $(BUILD)/tests/bench/bench_decide ## what a decision costs early and late in long runs, and what items cost in memory
+	$(Q)$<
+
+.PHONY: bench-decide

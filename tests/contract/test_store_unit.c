@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/base/rand.h"
+#include "engine/group.h"
 #include "engine/store_pg_codec.h"
 #include "tests/lib/rig.h"
 
@@ -312,6 +313,99 @@ static void records_of_one_row_are_merged(void **state)
     assert_int_equal(rig_write(&unit), UNIT_APPLIED);
     assert_string_equal(sql("select e.state || ' ' || r.state from saga.effect e, saga.run r"),
                         "applied completed");
+}
+
+/* The items of a loop are fixed by the claim of its own row, byte for byte: no update touches them,
+ * and an own row loads before its items, whatever their claims. */
+static void items_are_fixed_by_the_claim(void **state)
+{
+    static const char items[] = "[[\"b\",{\"amount\":19.90}], [\"a\",\"x,]\\\"\"],[\"c\",[1,[2]]]]";
+    static struct rig_unit unit;
+    (void)state;
+    rig_unit_init(&unit, &rig);
+    rig_start(&unit, "loop", "{}");
+    struct record_effect *own = rig_claim(&unit, "loop", 1, DIRECTION_EXECUTE, 0);
+    own->state.state = STEP_WAITING;
+    own->state.attempts = 0;
+    own->state.items = str_z(items);
+    struct record_effect *skipped = rig_claim(&unit, "loop", 1, DIRECTION_EXECUTE, 0);
+    skipped->ref.item = STR("a");
+    skipped->state.state = STEP_SKIPPED;
+    rig_claim(&unit, "loop", 1, DIRECTION_EXECUTE, 1)->ref.item = STR("b");
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+
+    rig_unit_init(&unit, &rig);
+    own = rig_effect(&unit, "loop", 1, DIRECTION_EXECUTE, 0, STEP_REFUSED);
+    own->state.attempts = 0;
+    own->state.items = STR("[[\"other\",1]]");
+    rig_effect(&unit, "loop", 1, DIRECTION_EXECUTE, 1, STEP_APPLIED)->ref.item = STR("b");
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    assert_string_equal(sql("select items::text from saga.effect where item = ''"), items);
+    assert_string_equal(sql("select count(*) from saga.effect where item <> '' and items is null"),
+                        "2");
+
+    struct run *run = load_run("loop");
+    const struct instance *loop = &run->instances[1];
+    assert_true(str_eq_z(loop->execute.items, items));
+    assert_int_equal(loop->execute.state, STEP_REFUSED);
+    assert_int_equal(loop->group->count, 3);
+    assert_true(str_eq(group_key(loop->group, 0), STR("b")));
+    assert_true(str_eq(group_value(loop->group, 0), STR("{\"amount\":19.90}")));
+    assert_true(str_eq(group_value(loop->group, 1), STR("\"x,]\\\"\"")));
+    assert_true(str_eq(group_value(loop->group, 2), STR("[1,[2]]")));
+    assert_int_equal(run_instance(run, 1, STR("b"))->execute.state, STEP_APPLIED);
+    assert_int_equal(run_instance(run, 1, STR("a"))->execute.state, STEP_SKIPPED);
+    assert_null(run_instance(run, 1, STR("c")));
+    assert_int_equal(loop->group->next, 2);
+}
+
+/* A loop of 10,000 items loads whole, each item at its place. */
+static void many_items_load(void **state)
+{
+    static struct rig_unit unit;
+    (void)state;
+    rig_unit_init(&unit, &rig);
+    rig_start(&unit, "many", "{}");
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    sql("insert into saga.effect (shard, run_id, step_id, item, direction, generation, state, "
+        "claim_no, attempts, attempts_free, attempts_base, pickups, maybe_applied, by_hand, "
+        "output_invalid, items) select saga.shard_of('many'), 'many', 'charge', i.item, 'execute', "
+        "1, case when i.item = '' then 'waiting' else 'applied' end::saga.step_state, i.n, 0, 0, "
+        "0, "
+        "0, false, false, false, i.items from (select '' as item, 0 as n, (select "
+        "json_agg(json_build_array(n::text, n) order by n) from generate_series(0, 9999) n) as "
+        "items "
+        "union all select n::text, n + 1, null from generate_series(9999, 0, -1) n) i");
+    struct run *run = load_run("many");
+    assert_non_null(run);
+    const struct group *group = run->instances[1].group;
+    assert_int_equal(group->count, 10000);
+    assert_int_equal(group->standings[STANDING_DONE], 10000);
+    assert_int_equal(group->next, 10000);
+    assert_true(str_eq(group->instances[7331]->item, STR("7331")));
+    assert_int_equal(group->instances[7331]->execute.claim_no, 7332);
+}
+
+/* Daemons of schema version 1 write and read as they did. */
+static void version_1_still_works(void **state)
+{
+    static struct rig_unit unit;
+    (void)state;
+    rig_unit_init(&unit, &rig);
+    rig_start(&unit, "old", "{}");
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    assert_string_equal(
+        sql("select verdict from saga.lane l, saga.apply_v1(l.lane, l.epoch, l.seq + 1, 0, 0, "
+            "null, "
+            "null, array[(saga.shard_of('old'), 'old', 'reserve', '', 'execute', 1, 0, 'claimed', "
+            "1, "
+            "1, 0, 0, 0, false, false, false, null, null, now(), null, null, null, null, null, "
+            "null)::saga.effect_v1], null, null, null, null, 0, '') where l.kind = 'write'"),
+        "applied");
+    assert_string_equal(sql("select state from saga.effect where run_id = 'old'"), "claimed");
+    assert_string_equal(sql("select (effects[1]).state from saga.load_run_v1('old')"), "claimed");
+    assert_string_equal(sql("select count(*) from saga.load_v1(-1, -1::smallint, '', 10)"), "1");
+    rig.seq++; /* as the daemon that wrote it would know */
 }
 
 /* An inbox row is settled in the same unit as its consequence, once. */
@@ -698,6 +792,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(loads_what_was_written),
+        CASE(items_are_fixed_by_the_claim),
+        CASE(many_items_load),
+        CASE(version_1_still_works),
         CASE(verdicts),
         CASE(fenced_for_good),
         CASE(taken_is_skipped_as_a_group),

@@ -116,6 +116,9 @@ steps:
         assert len(joins) == 1 and json.loads(joins[0].body) == list(range(count)), joins
         seen = [r for r in ledger.seen(path="/work") if r.key.startswith(run)]
         assert len(seen) == count and all(r.at < joins[0].at for r in seen), len(seen)
+        steps = daemon.show(run)["steps"]
+        assert [s["id"] for s in steps[2:-1]] == ["work.%d" % n for n in range(count)], steps[:5]
+        assert steps[1]["output"] == list(range(count)), steps[1]
 
 
 @case

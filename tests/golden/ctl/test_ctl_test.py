@@ -262,6 +262,116 @@ tests:
         self.assert_exit(0, result)
         self.assert_exit(0, self.play("kinds.yaml", "--faults"))
 
+    def test_loops(self):
+        """Items of a loop answer for themselves, and can be expected one by one."""
+        self.write("news.yaml", """workflow: news
+run_id: x
+services: {mail: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - id: readers
+    action: {get: mail/readers}
+  - id: send
+    for_each: steps.readers.output.list
+    key_by: item.id
+    action: {post: mail/messages, body: {to: "${{ item.email }}"}}
+    compensate: {delete: "mail/messages/${{ steps.send.output.ref }}"}
+  - id: report
+    action: {post: mail/reports, body: {refs: "${{ steps.send.output.map(x, x.ref) }}"}}
+    compensate: {delete: mail/reports}
+tests:
+  - name: three readers, the third is refused
+    answers:
+      readers: {body: {list: [{id: a, email: a@x}, {id: b, email: b@x}, {id: c, email: c@x}]}}
+      send: {body: {ref: r}}
+      send.b: [{status: 503}, {body: {ref: rb}}]
+      send.c: {status: 400}
+    expect:
+      state: compensated
+      calls: [readers, send.a, send.b, send.b, send.c, "send.b:compensate", "send.a:compensate"]
+      steps:
+        send: {state: refused}
+        send.b: {attempts: 2, output: {ref: rb}, compensation_state: applied}
+        send.c: {state: refused}
+""")
+        self.assert_exit(0, self.play("news.yaml"))
+        result = self.play("--faults", "news.yaml")
+        self.assert_exit(0, result)
+        self.assertIn("send.b send.a", result.out)
+
+    def test_workers(self):
+        """Workers take tasks, work, fail, die, or are not there."""
+        self.write("print.yaml", """workflow: print
+run_id: x
+steps:
+  - id: label
+    action: {worker: printers, payload: {n: 1}, schedule_timeout: 1h, heartbeat: 30s}
+    compensate: {worker: printers, payload: {undo: 1}}
+    timeout: 10m
+  - {id: last, effect: irreversible, action: {sql: select 1}}
+output: {page: "${{ steps.label.output.page }}"}
+tests:
+  - name: it is printed
+    answers: {label: {output: {page: 7}, after: 5m}}
+    expect: {state: completed, output: {page: 7}, takes: ">= 5m", calls: [label, last]}
+  - name: it fails for good after a second try
+    answers: {label: [{fail: jam, retryable: true}, {fail: no ink, code: ink}]}
+    expect: {state: compensated, cause: step_refused, calls: [label, label]}
+  - name: the worker dies after it has printed
+    answers: {label: lost}
+    expect: {state: parked, reason: outcome_unknown, takes: "< 1m"}
+  - name: the worker dies before
+    answers: {label: lost_before}
+    expect: {state: parked, reason: outcome_unknown}
+  - name: nobody takes it
+    answers: {label: timeout}
+    expect: {state: compensated, calls: [], takes: ">= 1h"}
+  - name: it is undone
+    answers: {last: {sqlstate: "23505"}}
+    expect: {state: compensated, calls: [label, last, "label:compensate"]}
+""")
+        self.assert_exit(0, self.play("print.yaml"))
+        self.assert_exit(0, self.play("--faults", "print.yaml"))
+
+    def test_signals_and_children(self):
+        """Signals come when the test says, early ones are kept; children end as it says."""
+        self.write("party.yaml", """workflow: party
+run_id: x
+services: {inn: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: room, action: {post: inn/rooms}, compensate: {delete: inn/rooms}}
+  - {id: food, action: {child: catering}}
+  - {id: paid, timeout: 2d, action: {wait_for: payment}}
+  - {id: music, action: {post: inn/music}, compensate: {delete: inn/music}}
+output: {menu: "${{ steps.food.output.menu }}", by: "${{ steps.paid.output.by }}"}
+tests:
+  - name: it is paid after a day
+    answers: {food: {output: {menu: soup}}}
+    signals: {payment: {after: 1d, data: {by: ann}}}
+    expect: {state: completed, output: {menu: soup, by: ann}, takes: "> 24h"}
+  - name: it was paid before the wait
+    answers: {food: {after: 3h}}
+    signals: {payment: {data: {by: bob}}}
+    expect: {state: completed, output: {menu: sample, by: bob}, takes: "< 4h"}
+  - name: nobody pays
+    expect:
+      state: compensated
+      calls: [room, food, "food:compensate", "room:compensate"]
+      steps: {paid: {state: refused}}
+      takes: ">= 2d"
+  - name: the child turns back
+    answers: {food: {ends: compensated}}
+    expect: {state: compensated, calls: [room, food, "room:compensate"]}
+  - name: the child is closed by a person
+    answers: {food: {ends: abandoned}}
+    expect: {state: parked, reason: outcome_unknown}
+  - name: the child cannot be undone
+    answers: {"food:compensate": {ends: abandoned}, music: {status: 400}}
+    signals: {payment: {data: {by: x}}}
+    expect: {state: parked}
+""")
+        self.assert_exit(0, self.play("party.yaml"))
+        self.assert_exit(0, self.play("--faults", "party.yaml"))
+
     def test_faults(self):
         """--faults: a table of every walk, judged by what the services know."""
         result = self.play("--faults", "trip.yaml")

@@ -46,6 +46,31 @@ static void json_keeps_what_it_reads(void **state)
                         "\"\xc3\xa9\xf0\x9f\x98\x80/\"");
 }
 
+/* The text of a list is taken apart without building it; broken text ends the walk inside it. */
+static void json_list_is_walked(void **state)
+{
+    static const char *const wanted[] = {"1", "\"a,]\\\"[\"", "[2, [3]]", "{\"k\": [\"}\"]}",
+                                         "null"};
+    struct str text = STR(" [ 1, \"a,]\\\"[\" ,[2, [3]],{\"k\": [\"}\"]}\n, null ] "), item;
+    size_t at = 0;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        assert_true(json_list_walk(text, &at, &item));
+        assert_true(str_eq_z(item, wanted[i]));
+    }
+    assert_false(json_list_walk(text, &at, &item));
+    static const char *const broken[] = {"",    "[",     "[]",  " ",  "{",  "7",
+                                         "[\"", "[\"\\", "[[[", "[1", "[1,"};
+    for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
+        text = str_z(broken[i]);
+        at = 0;
+        for (int turns = 0; json_list_walk(text, &at, &item); turns++) {
+            assert_true(turns < 3 && item.ptr + item.len <= text.ptr + text.len);
+            assert_true(at <= text.len);
+        }
+    }
+}
+
 static void json_refuses(void **state)
 {
     static const char *const bad[] = {
@@ -277,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(json_keeps_what_it_reads, arena_clear),
+        cmocka_unit_test_teardown(json_list_is_walked, arena_clear),
         cmocka_unit_test_teardown(json_refuses, arena_clear),
         cmocka_unit_test_teardown(json_canonical, arena_clear),
         cmocka_unit_test_teardown(json_numbers_compare_exactly, arena_clear),

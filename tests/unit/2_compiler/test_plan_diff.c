@@ -54,7 +54,9 @@ static struct str diff_text(const struct plan *before, const struct plan *after,
             buf_printf(&out, ": %s -> %s", change->before.ptr ? change->before.ptr : "(none)",
                        change->after.ptr ? change->after.ptr : "(none)");
         else
-            buf_add_z(&out, !change->before.ptr ? " added" : change->after.ptr ? " other" : " gone");
+            buf_add_z(&out, !change->before.ptr ? " added"
+                            : change->after.ptr ? " other"
+                                                : " gone");
         buf_add_z(&out, change->follows ? "*\n" : "\n");
     }
     struct str text = arena_str(arena, buf_str(&out));
@@ -96,8 +98,7 @@ static void keys(void **state)
     assert_diff("deadline: 10m\n", "deadline: 10m\noutput: {n: 1}\n",
                 "workflow output: (none) -> {\"n\":1}\n");
     assert_diff("body: {n: 1,", "body: {n: 9,", "step a action.body.n: 1 -> 9\n");
-    assert_diff("retry: {attempts: 7}", "retry: {attempts: 4}",
-                "step b retry.attempts: 7 -> 4\n");
+    assert_diff("retry: {attempts: 7}", "retry: {attempts: 4}", "step b retry.attempts: 7 -> 4\n");
 }
 
 static void steps(void **state)

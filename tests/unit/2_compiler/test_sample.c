@@ -117,6 +117,32 @@ static void outputs(void **state)
     arena_free(&arena);
 }
 
+/* What loops go over are lists of what their items are asked for; a loop's own output is read item
+ * by item, also by the names that map() and its like give them. */
+static void loops(void **state)
+{
+    struct arena arena = {0};
+    struct plan *plan = compile(
+        "workflow: w\nrun_id: x\n"
+        "services: {s: {url: \"http://127.0.0.1:1\", idempotency: {header: K, ttl: 1d}}}\n"
+        "steps:\n"
+        "  - {id: a, action: {get: s/a}}\n"
+        "  - {id: b, for_each: steps.a.output.list, key_by: item.id,\n"
+        "     action: {post: s/b, body: {to: \"${{ item.who.name }}\", items: \"${{ 1 }}\"}},\n"
+        "     compensate: {delete: \"s/b/${{ steps.b.output.ref }}\"}}\n"
+        "  - {id: c, for_each: \"['x']\", action: {get: s/c}}\n"
+        "output: {refs: \"${{ steps.b.output.filter(x, x != null).map(y, y.no) }}\","
+        " n: \"${{ size(steps.c.output) }}\"}\n");
+    (void)state;
+    const struct str *texts = dsl_sample_outputs(plan, &arena);
+    assert_string_equal(texts[0].ptr,
+                        "{\"list\":[{\"id\":\"sample\",\"who\":{\"name\":\"sample\"}}]}");
+    assert_string_equal(texts[2].ptr, "{}");
+    assert_string_equal(texts[1].ptr, "{\"ref\":\"sample\",\"no\":\"sample\"}");
+    plan_unref(plan);
+    arena_free(&arena);
+}
+
 /* Holes are shortened, lists joined, blanks folded. */
 static void titles(void **state)
 {
@@ -150,10 +176,8 @@ static void titles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs),
-        cmocka_unit_test(patterns),
-        cmocka_unit_test(outputs),
-        cmocka_unit_test(titles),
+        cmocka_unit_test(inputs), cmocka_unit_test(patterns), cmocka_unit_test(outputs),
+        cmocka_unit_test(loops),  cmocka_unit_test(titles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
