@@ -161,6 +161,16 @@ bool attempt_render_again(struct draft *draft, struct instance *instance, enum d
     return false;
 }
 
+bool attempt_is_over(const struct draft *draft, const struct instance *instance,
+                     enum direction direction)
+{
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    struct wall now = draft->event->now;
+    bool over = wall_is_set(side->budget_at) && now.us > side->budget_at.us;
+    return over || (side->maybe_applied && !attempt_may_repeat(action, side, now));
+}
+
 void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction)
 {
     struct effect_state side = *instance_side(instance, direction);
@@ -168,9 +178,7 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
     ASSERT(side.state == STEP_RETRYING);
     /* It was held back (by a pause, or while no daemon ran) for longer than it may be repeated. */
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
-    struct wall now = draft->event->now;
-    bool over = wall_is_set(side.budget_at) && now.us > side.budget_at.us;
-    if (over || (side.maybe_applied && !attempt_may_repeat(action, &side, now))) {
+    if (attempt_is_over(draft, instance, direction)) {
         attempt_give_up(draft, instance, direction);
         return;
     }

@@ -21,6 +21,10 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
  * as it did ends as a conflict. Precondition: the side is retrying. */
 void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* That repeat would only end the side: its time or its key's is over. */
+bool attempt_is_over(const struct draft *draft, const struct instance *instance,
+                     enum direction direction);
+
 /* After a take-over or crash: an attempt without an answer is unknown. Sends the *same* attempt
  * again where the table "After an unknown outcome" allows, else ends unknown.
  * Precondition: the side is claimed. */

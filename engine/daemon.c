@@ -8,6 +8,7 @@
 #include "engine/log.h"
 #include "engine/queues.h"
 #include "engine/runner.h"
+#include "engine/schedule.h"
 #include "engine/secrets.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct daemon {
     struct invoke_sql *sql;
     struct runner *runner;
     struct api *api;
+    struct schedules *schedules;
     struct control *control;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -429,6 +431,12 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
                               .env = daemon->env,
                               .daemon = options->name};
     daemon->api = api_new(&api);
+    struct schedules_options schedules = {.loop = options->loop,
+                                          .runner = daemon->runner,
+                                          .store = daemon->store,
+                                          .plans = daemon->plans,
+                                          .env = daemon->env};
+    daemon->schedules = schedules_new(&schedules);
     daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);
     loop_turn_add(options->loop, daemon_turn, daemon);
     code = store_pg_lease(daemon->store, err);
@@ -453,6 +461,7 @@ void daemon_close(struct daemon *daemon)
     runner_free(daemon->runner);
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
+    schedules_free(daemon->schedules);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -507,6 +516,7 @@ void daemon_drain(struct daemon *daemon)
     daemon->drain_until = (struct mono){loop_mono().us + daemon->o.config->drain_us};
     if (daemon->control)
         control_stop(daemon->control);
+    schedules_stop(daemon->schedules);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

@@ -216,6 +216,13 @@ static void due_collect(const struct heap *heap, size_t at, struct wall now, str
     due_collect(heap, at * 2 + 1, now, list, count);
 }
 
+static bool is_sent_again(const struct draft *draft, struct due_node *due)
+{
+    const struct instance *instance = due_instance(due);
+    return instance_side((struct instance *)instance, due->direction)->state == STEP_RETRYING &&
+           !attempt_is_over(draft, instance, due->direction);
+}
+
 static void due_decide(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -231,8 +238,15 @@ static void due_decide(struct draft *draft)
     due_collect(&run->retries, 1, draft->event->now, list, &count);
     due_collect(&run->waits, 1, draft->event->now, list, &count);
     qsort(list, count, sizeof(struct due_node *), by_file_order);
+    /* What ends comes before what is sent again: it may turn the run back. */
     for (size_t i = 0; i < count && is_active(run); i++)
-        side_due(draft, due_instance(list[i]), list[i]->direction);
+        if (!is_sent_again(draft, list[i]))
+            side_due(draft, due_instance(list[i]), list[i]->direction);
+    if (count && is_active(run))
+        advance(draft);
+    for (size_t i = 0; i < count && is_active(run); i++)
+        if (is_sent_again(draft, list[i]))
+            side_due(draft, due_instance(list[i]), list[i]->direction);
     if (is_active(run))
         advance(draft);
 }

@@ -212,6 +212,14 @@ static bool loop_advance(struct draft *draft, struct instance *own)
     return changed;
 }
 
+/* Done, with all items: of a loop that is applied a person may have sent one again. */
+static bool step_is_over(const struct instance *own)
+{
+    const struct group *group = own->group;
+    return own->standing == STANDING_DONE &&
+           (!group || own->execute.by_hand || group->standings[STANDING_DONE] == group->count);
+}
+
 /* Begins what may begin of a step; true if anything changed. */
 static bool step_advance(struct draft *draft, struct instance *own)
 {
@@ -240,7 +248,7 @@ struct forward_result forward_advance(struct draft *draft)
         for (uint16_t i = 0; i < run->instances_count; i++) {
             const struct instance *own = &run->instances[i];
             bool fails, blocks;
-            if (own->standing == STANDING_DONE)
+            if (step_is_over(own))
                 continue;
             all_done = false;
             if (own->standing == STANDING_PENDING)

@@ -268,8 +268,8 @@ const char *group_check(const struct run *run, const struct instance *own)
         memcmp(undos, group->undos, sizeof(undos)) || applied != group->applied)
         return "the counters of a loop do not add up";
     if (own->execute.state == STEP_APPLIED && !own->execute.by_hand &&
-        run->now.direction == DIRECTION_EXECUTE && standings[STANDING_DONE] != group->count)
-        return "a loop is applied before its items are through";
+        run->now.direction == DIRECTION_EXECUTE && standings[STANDING_PENDING])
+        return "a loop is applied before all its items began";
     if (run->now.direction == DIRECTION_EXECUTE &&
         standings[STANDING_MOVING] > plan_step_of(run, own)->max_parallel)
         return "more items of a loop in motion than max_parallel";

@@ -169,6 +169,14 @@ struct plan *plans_compile(const struct plans *plans, struct str source, struct 
     return plan;
 }
 
+void plans_each(const struct plans *plans, void (*fn)(void *arg, const struct plan *plan),
+                void *arg)
+{
+    for (size_t i = 0; i < plans->by_name.size; i++)
+        for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
+            fn(arg, CONTAINER_OF(node, struct entry, by_name)->plan);
+}
+
 const char *plans_nearest(const struct plans *plans, struct str name)
 {
     const char **names = xcalloc(plans->by_name.count, sizeof(char *));

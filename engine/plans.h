@@ -31,6 +31,9 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
 /* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
  * children that it runs. NULL if there are errors; sorted. */
 struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags);
+/* Each current definition. `fn` must not change the cache. */
+void plans_each(const struct plans *plans, void (*fn)(void *arg, const struct plan *plan),
+                void *arg);
 /* The known workflow name nearest to `name`, or NULL. */
 const char *plans_nearest(const struct plans *plans, struct str name);
 

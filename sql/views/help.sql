@@ -17,7 +17,8 @@ select h.topic, h.try_this
       (9, 'start a run with your own rows', 'begin; insert into orders ...; '
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
       (10, 'who does the work?', 'select * from saga.daemons'),
-      (11, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (11, 'what does the clock start?', 'select * from saga.schedules'),
+      (12, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

@@ -238,6 +238,8 @@ static void turn_check(struct world *world, const struct row_run *row,
 {
     const struct effect_ref *ref = &undo->ref;
     const struct record_effect *mine = newest(row, ref->step, ref->item, DIRECTION_EXECUTE);
+    if (row->plan->steps[ref->step].compensate.kind == ACTION_SQL)
+        return; /* a first attempt has no row before it has ended */
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct record_effect *other = &row->effects[i];
         if (other->ref.step != ref->step || other->ref.direction != DIRECTION_EXECUTE ||
@@ -255,11 +257,32 @@ static void turn_check(struct world *world, const struct row_run *row,
     }
 }
 
+/* A step begins only when the items of the loops that it needs are through; one that a person has
+ * sent again since does not count. */
+static void join_check(struct world *world, const struct row_run *row,
+                       const struct record_effect *begun)
+{
+    const struct plan_step *step = &row->plan->steps[begun->ref.step];
+    for (uint16_t n = 0; n < step->needs_count; n++)
+        for (uint32_t i = 0; i < row->effects_count; i++) {
+            const struct record_effect *item = &row->effects[i];
+            if (item->ref.step == step->needs[n] && item->ref.item.len &&
+                item->ref.direction == DIRECTION_EXECUTE && item->ref.generation == 1 &&
+                in_motion(&item->state) && !item->state.attempts_base)
+                world_fail(world, "run %s began %s before item %s of %s was through", row->id.ptr,
+                           step->id, item->ref.item.ptr, row->plan->steps[step->needs[n]].id);
+        }
+}
+
 void loops_check(struct world *world, const struct row_run *row)
 {
     for (uint16_t step = 0; step < row->plan->steps_count; step++)
         if (row->plan->steps[step].for_each)
             width_check(world, row, step);
+    for (uint32_t i = 0; i < row->effects_count; i++)
+        if (row->effects[i].ref.direction == DIRECTION_EXECUTE &&
+            row->effects[i].state.state == STEP_CLAIMED)
+            join_check(world, row, &row->effects[i]);
     for (uint32_t i = 0; i < row->effects_count; i++)
         if (row->effects[i].ref.item.len && row->effects[i].ref.direction == DIRECTION_COMPENSATE &&
             row->effects[i].state.state == STEP_CLAIMED)

@@ -1212,6 +1212,20 @@ static void signal_some(struct world_event *event)
         verb_send(world, &verb);
 }
 
+/* A compensation of something that turned out not to be applied: nobody asks about it any more. */
+static bool needs_no_undo(struct row_run *row, const struct record_effect *undo)
+{
+    struct effect_ref ref = undo->ref;
+    if (ref.direction != DIRECTION_COMPENSATE)
+        return false;
+    ref.direction = DIRECTION_EXECUTE;
+    ref.generation = 1;
+    for (const struct record_effect *done; (done = row_effect(row, &ref)); ref.generation++)
+        if (done->state.state == STEP_REFUSED)
+            return true;
+    return false;
+}
+
 /* What a careful person does: look at the participant's ledger and say what is true. */
 static void operator_help(struct world *world, struct row_run *row)
 {
@@ -1219,7 +1233,8 @@ static void operator_help(struct world *world, struct row_run *row)
         .run_id = row->id, .reason = STR("looked it up"), .actor = STR("sim"), .kind = EVENT_RETRY};
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct record_effect *effect = &row->effects[i];
-        if (effect->state.state != STEP_UNKNOWN || effect->state.by_hand)
+        if (effect->state.state != STEP_UNKNOWN || effect->state.by_hand ||
+            needs_no_undo(row, effect))
             continue;
         if (row->plan->steps[effect->ref.step].action.kind == ACTION_CHILD) {
             /* The child was abandoned: whatever it did is written off, or the parent is, too. */
