@@ -25,7 +25,7 @@ static bool choice_check(struct tests_compiler *tx, const struct node *node, enu
                          const char *key);
 static void test_compile(struct tests_compiler *tx, const struct node *node, struct test_case *out);
 
-/* --- the front door -------------------------------------------------------------------------- */
+/* --- the front door ---------------------------------------------------------------------- */
 
 const char *dsl_test_expect_name(enum test_expect_kind kind)
 {
@@ -112,7 +112,7 @@ static void tests_list_compile(struct tests_compiler *tx, const struct node *nod
     }
 }
 
-/* --- what is named --------------------------------------------------------------------------- */
+/* --- what is named ----------------------------------------------------------------------- */
 
 struct named_effect {
     uint16_t step;
@@ -159,7 +159,7 @@ static bool effect_read(struct tests_compiler *tx, const struct node *node, stru
     return false;
 }
 
-/* --- input ------------------------------------------------------------------------------------ */
+/* --- input ------------------------------------------------------------------------------- */
 
 /* The node that a JSON pointer names, or the nearest above it. */
 static const struct node *node_at(const struct node *node, struct str pointer)
@@ -224,7 +224,7 @@ static void env_compile(struct tests_compiler *tx, const struct node *node, stru
     out->env = env;
 }
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- answers ----------------------------------------------------------------------------- */
 
 static const struct {
     const char *key;
@@ -457,8 +457,7 @@ static void answers_compile(struct tests_compiler *tx, const struct node *node,
     out->answers_count = node->count;
 }
 
-/* --- at ----------------------------------------------------------------------------------------
- */
+/* --- at ---------------------------------------------------------------------------------- */
 
 static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
                            struct test_verb *out)
@@ -563,8 +562,7 @@ static void verbs_compile(struct tests_compiler *tx, const struct node *at,
     out->verbs_count = count;
 }
 
-/* --- expect ------------------------------------------------------------------------------------
- */
+/* --- expect ------------------------------------------------------------------------------ */
 
 #define EXPECTS_OF_A_STEP 4
 
@@ -749,8 +747,7 @@ static void expect_compile(struct tests_compiler *tx, const struct node *node,
     out->expects_count = expects.count;
 }
 
-/* --- one test ----------------------------------------------------------------------------------
- */
+/* --- one test ---------------------------------------------------------------------------- */
 
 static void test_compile(struct tests_compiler *tx, const struct node *node, struct test_case *out)
 {

@@ -25,7 +25,7 @@ const char *plan_part_name(enum plan_part part)
     return names[part];
 }
 
-/* --- the list --------------------------------------------------------------------------------- */
+/* --- the list ---------------------------------------------------------------------------- */
 
 static struct plan_change *change_add(struct differ *d, enum plan_part part, struct str name,
                                       struct str key)
@@ -56,7 +56,7 @@ static struct str key_join(struct differ *d, struct str path, struct str name)
                     : name;
 }
 
-/* --- what is written -------------------------------------------------------------------------- */
+/* --- what is written --------------------------------------------------------------------- */
 
 static bool is_left_out(enum plan_part part, struct str path, struct str name)
 {
@@ -96,7 +96,7 @@ static void value_diff(struct differ *d, enum plan_part part, struct str name, s
     }
 }
 
-/* --- what follows ----------------------------------------------------------------------------- */
+/* --- what follows ------------------------------------------------------------------------ */
 
 static void word_diff(struct differ *d, struct str step, const char *key, struct str before,
                       struct str after)
@@ -183,7 +183,7 @@ static void follows_diff(struct differ *d, const struct plan_step *before,
               retry_text(d, &after->compensate));
 }
 
-/* --- parts ------------------------------------------------------------------------------------ */
+/* --- parts ------------------------------------------------------------------------------- */
 
 static void services_diff(struct differ *d)
 {

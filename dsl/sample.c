@@ -15,8 +15,7 @@
 #define SAMPLE_TEXT_BYTES_MAX 200
 #define SAMPLE_WORD "sample"
 
-/* --- texts that fit a pattern -------------------------------------------------------------------
- */
+/* --- texts that fit a pattern ------------------------------------------------------------ */
 
 /* The first character of a set such as [0-9a-f]; `*at` moves behind it. */
 static char set_first(struct str pattern, size_t *at)
@@ -89,8 +88,7 @@ static struct str pattern_sample(struct str pattern, struct arena *arena)
     return text;
 }
 
-/* --- inputs --------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------ */
 
 static const struct json *value_sample(const struct json *schema, const struct json *root,
                                        unsigned depth, struct arena *arena);
@@ -254,8 +252,7 @@ const struct json *dsl_sample_input(const struct plan *plan, struct arena *arena
     return NULL;
 }
 
-/* --- outputs
- * -------------------------------------------------------------------------------------- */
+/* --- outputs ----------------------------------------------------------------------------- */
 
 /* A tree of the fields that are read of one step's output. */
 struct field {
@@ -490,8 +487,7 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
     return texts;
 }
 
-/* --- titles
- * ---------------------------------------------------------------------------------------- */
+/* --- titles ------------------------------------------------------------------------------ */
 
 /* Holes are shown as {e}, blanks as one space. */
 static void title_add(struct buf *out, struct str text)

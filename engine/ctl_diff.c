@@ -28,8 +28,7 @@ struct comparison {
     bool same;
 };
 
-/* --- the daemon's side -------------------------------------------------------------------------
- */
+/* --- the daemon's side ------------------------------------------------------------------- */
 
 static int theirs_compile(struct comparison *c, struct str source, const char *name)
 {
@@ -105,8 +104,7 @@ static int runs_get(struct comparison *c)
     return code;
 }
 
-/* --- for people
- * ----------------------------------------------------------------------------------- */
+/* --- for people -------------------------------------------------------------------------- */
 
 static void value_add(struct buf *out, struct str value)
 {
@@ -205,8 +203,7 @@ static void table_print_diff(struct comparison *c)
     runs_print(c);
 }
 
-/* --- as data
- * ---------------------------------------------------------------------------------------- */
+/* --- as data ----------------------------------------------------------------------------- */
 
 static const struct json *text_or_null(struct arena *arena, struct str text)
 {
@@ -258,8 +255,7 @@ static const struct json *diff_json(const struct comparison *c, bool same)
     return out;
 }
 
-/* --- the verb
- * ----------------------------------------------------------------------------------------- */
+/* --- the verb ---------------------------------------------------------------------------- */
 
 static int compare(struct comparison *c)
 {

@@ -80,8 +80,7 @@ struct picture {
     bool *past; /* by step: a pivot lies before it, or it is one: nothing leads back from there */
 };
 
-/* --- the picture
- * ----------------------------------------------------------------------------------- */
+/* --- the picture ------------------------------------------------------------------------- */
 
 static void arrow_add(struct picture *picture, const char *from, const char *to, bool back,
                       struct str label)
@@ -283,8 +282,7 @@ static void picture_make(struct picture *picture)
             .id = "undone", .shape = SHAPE_END, .tone = undone, .title = STR("compensated")};
 }
 
-/* --- Mermaid
- * ---------------------------------------------------------------------------------------- */
+/* --- Mermaid ----------------------------------------------------------------------------- */
 
 /* Inside quotes; entities are `#name;` there, and what could be Markdown or markup is one. */
 static void mermaid_escape(struct buf *out, struct str text)
@@ -365,8 +363,7 @@ static void mermaid_write(struct buf *out, const struct picture *picture)
     mermaid_classes(out, picture);
 }
 
-/* --- DOT
- * -------------------------------------------------------------------------------------------- */
+/* --- DOT --------------------------------------------------------------------------------- */
 
 /* For labels in <>, which are XML. */
 static void dot_escape(struct buf *out, struct str text)
@@ -447,8 +444,7 @@ static void dot_write(struct buf *out, const struct picture *picture)
     buf_add_z(out, "}\n");
 }
 
-/* --- SVG, by Graphviz
- * --------------------------------------------------------------------------------- */
+/* --- SVG, by Graphviz -------------------------------------------------------------------- */
 
 static NORETURN void dot_exec(int in, int out)
 {
@@ -509,8 +505,7 @@ static int svg_write(struct ctl *ctl, const struct buf *dot)
     return ok ? CTL_OK : svg_failed(ctl, status);
 }
 
-/* --- the verb
- * ------------------------------------------------------------------------------------------ */
+/* --- the verb ---------------------------------------------------------------------------- */
 
 static const struct json *picture_json(const struct picture *picture)
 {

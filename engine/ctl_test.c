@@ -23,8 +23,7 @@ struct session {
     struct json *json_tests; /* of the file at hand */
 };
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------- */
 
 /* A path beside that of another file. */
 static const char *beside(struct ctl *ctl, const char *file, struct str path)
@@ -136,8 +135,7 @@ static int files_check(struct session *session)
     return code;
 }
 
-/* --- one test
- * ------------------------------------------------------------------------------------- */
+/* --- one test ---------------------------------------------------------------------------- */
 
 static const struct json *failures_json(const struct test_failures *failures, struct arena *arena)
 {
@@ -257,8 +255,7 @@ static void test_play(struct session *session, const struct test_file *file,
     arena_reset(&ctl->scratch);
 }
 
-/* --- the verb
- * ------------------------------------------------------------------------------------- */
+/* --- the verb ---------------------------------------------------------------------------- */
 
 static int faults_play(struct session *session, const struct test_file *file)
 {

@@ -8,8 +8,7 @@
 #include "engine/ctl_text.h"
 #include "engine/key.h"
 
-/* --- texts ---------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------- */
 
 const struct json *ctl_test_value(struct str text, struct arena *arena)
 {
@@ -82,8 +81,7 @@ const struct json *ctl_test_trace_json(const struct stub_result *result, struct 
     return list;
 }
 
-/* --- the world of a test -------------------------------------------------------------------------
- */
+/* --- the world of a test ----------------------------------------------------------------- */
 
 static int run_id_make(const struct test_file *file, const struct json *input,
                        const struct json *env, struct wall now, struct arena *arena,
@@ -119,8 +117,7 @@ int ctl_test_config(const struct test_file *file, const struct test_case *test, 
     return run_id_make(file, test->input, test->env, starts_at, arena, &out->run_id, err);
 }
 
-/* --- comparing -----------------------------------------------------------------------------------
- */
+/* --- comparing --------------------------------------------------------------------------- */
 
 struct comparison {
     const struct test_case *test;

@@ -14,6 +14,9 @@
 #include "engine/ctl_text.h"
 #include "engine/key.h"
 
+#define RECORDS_TRIED_MAX 100 /* of each kind of fault: long runs take seconds, not hours */
+#define LIST_COLUMNS_MAX 60   /* of what is undone and left, in the table */
+
 enum walk_group { WALK_PLAIN, WALK_CALL, WALK_CRASH, WALK_CANCEL };
 
 /* What a reviewer sees of a walk. Texts lie in the report's arena. */
@@ -43,8 +46,7 @@ struct faults {
 };
 #define NOT_UNDONE UINT32_MAX
 
-/* --- summaries
- * ------------------------------------------------------------------------------------ */
+/* --- summaries --------------------------------------------------------------------------- */
 
 static void list_add(struct buf *out, const char *separator)
 {
@@ -129,8 +131,7 @@ static struct str doubles_text(const struct faults *faults, const struct stub_re
     return take(&out, faults->arena);
 }
 
-/* --- walking
- * --------------------------------------------------------------------------------------- */
+/* --- walking ----------------------------------------------------------------------------- */
 
 static struct walk *walk_new(struct faults *faults)
 {
@@ -198,8 +199,7 @@ static bool is_called(const struct stub_result *result, uint16_t step, enum dire
     return false;
 }
 
-/* --- faults of calls
- * -------------------------------------------------------------------------------- */
+/* --- faults of calls --------------------------------------------------------------------- */
 
 enum call_fault {
     CALL_REFUSED,
@@ -346,8 +346,7 @@ static void calls_walk(struct faults *faults, bool compensation)
     }
 }
 
-/* --- faults at records
- * -------------------------------------------------------------------------------- */
+/* --- faults at records ------------------------------------------------------------------- */
 
 static void record_walk(struct faults *faults, enum walk_group group, const char *call,
                         const struct stub_fault *list, uint32_t count)
@@ -371,26 +370,40 @@ static void record_walk(struct faults *faults, enum walk_group group, const char
     walk_fold(faults);
 }
 
+/* Of a run with very many records every n-th is tried. */
+static uint32_t records_stride(uint32_t units)
+{
+    return (units + RECORDS_TRIED_MAX - 1) / RECORDS_TRIED_MAX;
+}
+
+static const char *records_text(const struct faults *faults, uint32_t stride, const char *turned)
+{
+    struct str which =
+        stride == 1 ? STR("each record") : arena_printf(faults->arena, "every %u. record", stride);
+    return turned ? arena_printf(faults->arena, STR_FMT " (%s refused)", STR_ARG(which), turned).ptr
+                  : which.ptr;
+}
+
 static void records_walk(struct faults *faults, enum walk_group group, enum stub_fault_kind kind)
 {
-    for (uint32_t unit = 1; unit <= faults->plain_units; unit++) {
+    uint32_t stride = records_stride(faults->plain_units);
+    for (uint32_t unit = 1; unit <= faults->plain_units; unit += stride) {
         struct stub_fault fault = {.kind = kind, .unit = unit};
-        record_walk(faults, group, "each record", &fault, 1);
+        record_walk(faults, group, records_text(faults, stride, NULL), &fault, 1);
     }
-    if (!faults->turning_undoes)
+    if (!faults->turning_undoes || group != WALK_CRASH)
         return;
-    const char *turned = arena_printf(faults->arena, "each record (%s refused)",
-                                      faults->file->plan->steps[faults->turning].id)
-                             .ptr;
-    for (uint32_t unit = 1; unit <= faults->turning_units && group == WALK_CRASH; unit++) {
+    stride = records_stride(faults->turning_units);
+    const char *turned =
+        records_text(faults, stride, faults->file->plan->steps[faults->turning].id);
+    for (uint32_t unit = 1; unit <= faults->turning_units; unit += stride) {
         struct stub_fault list[] = {{.kind = kind, .unit = unit},
                                     call_fault(faults->turning, false, CALL_REFUSED)};
         record_walk(faults, group, turned, list, 2);
     }
 }
 
-/* --- the report
- * ----------------------------------------------------------------------------------------- */
+/* --- the report -------------------------------------------------------------------------- */
 
 static void plain_walk(struct faults *faults)
 {
@@ -416,6 +429,14 @@ static struct str dash(struct str text)
     return text.len ? text : STR("-");
 }
 
+/* Loops undo more than a table holds; JSON has all of it. */
+static struct str list_cut(const struct faults *faults, struct str text)
+{
+    struct buf out = {0};
+    text_add_cut(&out, dash(text), LIST_COLUMNS_MAX);
+    return take(&out, faults->arena);
+}
+
 static void table_print_walks(struct faults *faults)
 {
     struct table table = {.indent = 2};
@@ -436,9 +457,10 @@ static void table_print_walks(struct faults *faults)
                          : walk->fault,
                   PAINT_NONE);
         table_add(&table, walk->end, state_paint(walk));
-        table_add(&table, dash(walk->undone), PAINT_NONE);
-        table_add(&table, dash(walk->left), PAINT_NONE);
-        table_add(&table, dash(walk->doubles), walk->doubles.len ? PAINT_YELLOW : PAINT_NONE);
+        table_add(&table, list_cut(faults, walk->undone), PAINT_NONE);
+        table_add(&table, list_cut(faults, walk->left), PAINT_NONE);
+        table_add(&table, list_cut(faults, walk->doubles),
+                  walk->doubles.len ? PAINT_YELLOW : PAINT_NONE);
     }
     table_print(&table, faults->ctl);
     table_free(&table);
@@ -547,8 +569,7 @@ static void report_print(struct faults *faults, const struct test_case *test,
     ends_print(faults);
 }
 
-/* --- the front door
- * --------------------------------------------------------------------------------------- */
+/* --- the front door ---------------------------------------------------------------------- */
 
 static int sample_make(struct ctl *ctl, const struct test_file *file, struct arena *arena,
                        struct test_case *out)

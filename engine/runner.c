@@ -434,9 +434,11 @@ static void load_run_done(struct runner *runner, struct str run_id)
     slot->head = NULL;
     slot->tail = &slot->head;
     slot->queued = 0;
+    bool starts = false; /* what stands behind a start has something to act on */
     for (struct work *work = list, *next; work; work = next) {
         next = work->next;
-        if (work->event.kind != EVENT_START && work->event.kind != EVENT_NONE) {
+        starts |= work->event.kind == EVENT_START;
+        if (!starts && work->event.kind != EVENT_NONE) {
             answer_error(work, ERR_NOT_FOUND, "there is no such run");
             if (!work->event.verb.inbox_id.ptr) {
                 work_free(work);
@@ -632,6 +634,12 @@ static void work_decide(struct runner *runner, struct work *work)
     }
     if (work->event.kind == EVENT_NONE) {
         work_write(runner, work);
+        return;
+    }
+    if (work->event.kind != EVENT_START && !slot->run) { /* the start before it came to nothing */
+        slot->loading = true;
+        work_queue_first(runner, work);
+        runner->store.load_run(runner->store.arg, slot->id);
         return;
     }
     if (work->event.kind == EVENT_START && !work->plan) { /* a child that was looked for */

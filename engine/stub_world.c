@@ -70,8 +70,7 @@ struct stub_world {
 static void daemon_boots(struct stub_event *event);
 static void daemon_poke(struct stub_world *world, int64_t delay_us);
 
-/* --- small things ------------------------------------------------------------------------------
- */
+/* --- small things ------------------------------------------------------------------------ */
 
 static int64_t since_submit(const struct stub_world *world)
 {
@@ -135,8 +134,7 @@ static bool event_reaches(const struct stub_event *event)
     return event->world->runner && event->incarnation == event->world->incarnation;
 }
 
-/* --- the daemon ---------------------------------------------------------------------------------
- */
+/* --- the daemon -------------------------------------------------------------------------- */
 
 static void daemon_turn(struct stub_event *event)
 {
@@ -172,8 +170,7 @@ static void daemon_crash(struct stub_world *world, const char *when)
     schedule(world, STUB_RESTART_US, NULL, daemon_boots);
 }
 
-/* --- the store ----------------------------------------------------------------------------------
- */
+/* --- the store --------------------------------------------------------------------------- */
 
 static void *stub_encode(void *arg, const struct unit *unit)
 {
@@ -448,8 +445,7 @@ static void stub_load_run(void *arg, struct str run_id)
     schedule(world, 0, which, load_run_arrived);
 }
 
-/* --- the services -------------------------------------------------------------------------------
- */
+/* --- the services ------------------------------------------------------------------------ */
 
 static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
                                        const struct plan_action *action,
@@ -818,8 +814,7 @@ static void stub_drop(void *arg, uint64_t id)
     (void)arg, (void)id; /* the lane is never lost: only a crash cuts attempts off */
 }
 
-/* --- the workers --------------------------------------------------------------------------------
- */
+/* --- the workers ------------------------------------------------------------------------- */
 
 /* A worker lives apart from the daemon: it goes on while that is away, and asks again. */
 struct stub_task {
@@ -971,8 +966,7 @@ static void stub_offer(void *arg, struct str queue, struct str run_id, struct st
     schedule(world, 0, task, task_take);
 }
 
-/* --- the operator -------------------------------------------------------------------------------
- */
+/* --- the operator ------------------------------------------------------------------------ */
 
 struct act {
     struct stub_world *world;
@@ -1059,8 +1053,7 @@ static void submit(struct stub_event *event)
     schedule(world, 5 * SECOND_US, NULL, submit);
 }
 
-/* --- the world ----------------------------------------------------------------------------------
- */
+/* --- the world --------------------------------------------------------------------------- */
 
 static void stub_changed(void *arg, const struct run *run)
 {

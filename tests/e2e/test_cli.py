@@ -213,5 +213,29 @@ def the_socket_is_found(env):
     assert lost.returncode == 8 and env.folder in lost.stderr, lost
 
 
+@case
+def diff_and_graph(env):
+    """The daemon's version is what a file is compared with; open runs are named; a run is drawn."""
+    ledger, daemon = with_runs(env)
+    wait_until("slow is in flight", lambda: ledger.seen(key="slow:b:execute"))
+    assert daemon.ctl("diff", "flow.yaml").code == 0
+    with open(env.folder + "/flow.yaml", "w") as file:
+        file.write(FLOW.replace("attempts: 2", "attempts: 5").replace("svc/undo_a", "svc/back_a"))
+    done = daemon.ctl("diff", "flow.yaml", "-o", "json")
+    assert done.code == 1, done
+    document = json.loads(done.out)
+    assert {"part": "step", "name": "a", "key": "compensate.post", "before": "svc/undo_a",
+            "after": "svc/back_a", "follows": False} in document["changes"], document
+    assert {(r["run_id"], r["state"]) for r in document["open_runs"]} == {
+        ("slow", "running"), ("stuck", "parked")}, document
+    with open(env.folder + "/new.yaml", "w") as file:
+        file.write(FLOW.replace("workflow: flow", "workflow: new"))
+    assert daemon.ctl("diff", "new.yaml").code == 1
+    done = daemon.ctl("graph", "flow.yaml", "--run", "stuck", "-o", "json")
+    assert done.code == 0, done
+    tones = {node["id"]: node["tone"] for node in json.loads(done.out)["nodes"]}
+    assert tones["s_a"] == "failed" and tones["s_b"] == "failed", tones
+
+
 if __name__ == "__main__":
     main(parallel=4)

@@ -93,6 +93,19 @@ MUTANTS = [
      "record->effect.state.items = STR_NONE;"),
     ("what was claimed beside a refusal is sent all the same", "compensations/unwind.c",
      "            claim_withdraw(draft, instance);", "            ;"),
+    ("a child that was undone counts as completed", "engine/children.c",
+     "reply.child = CHILD_UNDONE;", "reply.child = CHILD_DONE;"),
+    ("a child that is about to turn back counts as undone", "engine/children.c",
+     "} else if (child->now.state == RUN_COMPENSATED && undo) {", "} else if (undo) {"),
+    ("an applied child needs no undoing", "compensations/undo.c",
+     "    if (step->compensate.kind != ACTION_NONE)\n        return undo(UNDO_DUE);",
+     "    if (step->compensate.kind == ACTION_CHILD)\n        return undo(UNDO_NOTHING);\n"
+     "    if (step->compensate.kind != ACTION_NONE)\n        return undo(UNDO_DUE);"),
+    ("a repeated signal is kept again", "engine/wait.c",
+     "return answer->code != ERR_NONE || first;", "return answer->code != ERR_NONE;"),
+    ("a signal is forgotten by a load", "engine/run.c",
+     "case RECORD_SIGNAL: signal_apply(run, &record->signal); break;",
+     "case RECORD_SIGNAL: break;"),
 ]
 
 

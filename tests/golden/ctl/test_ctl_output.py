@@ -66,6 +66,16 @@ def looping():
                            step("sender")], run_id="order-4")
 
 
+def family():
+    """A child that waits for its own child."""
+    return run("running", [step("pack", "applied"), step("ship", "claimed")],
+               run_id="order-5~deliver", parent="order-5", waiting_for="child",
+               children=[{"run_id": "order-5~deliver~ship", "workflow": "shipping",
+                          "state": "parked", "created_at": at(-10), "ended_at": None},
+                         {"run_id": "order-5~deliver~pack", "workflow": "packing",
+                          "state": "completed", "created_at": at(-20), "ended_at": at(-15)}])
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -79,6 +89,9 @@ class Output(CtlCase):
         done["run_id"] = "order-3"
         add_run(self.fake, done)
         add_run(self.fake, looping())
+        add_run(self.fake, family())
+        add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
+                               start_at=at(3600), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
         self.fake.on("GET", "/v1/dead", {"dead": [
@@ -207,6 +220,8 @@ class Output(CtlCase):
                 ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
                 ("show_wide", ["show", "order-3", "-o", "wide"]),
                 ("show_loop", ["show", "order-4"]),
+                ("show_family", ["show", "order-5~deliver"]),
+                ("show_queued", ["show", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
                 ("explain_completed", ["explain", "order-3"]),
@@ -347,6 +362,10 @@ class Verbs(CtlCase):
              '{"applied":true,"output":{"id":1.0},"reason":"x"}'),
             self.sent("settle", "r1", "charge", "--applied", "--output", '{"id":1.0}', "--reason",
                       "x"))
+        self.assertEqual(("POST", "/v1/runs/r1/signal", '{"name":"paid","data":[1.50]}'),
+                         self.sent("signal", "r1", "paid", "--data", "[1.50]"))
+        self.assertEqual(("POST", "/v1/runs/r1/signal", '{"name":"paid"}'),
+                         self.sent("signal", "r1", "paid"))
         self.assertEqual(("POST", "/v1/runs/r1/steps/send.3/skip", '{"output":null,"reason":"x"}'),
                          self.sent("skip", "r1", "send.3", "--output", "null", "--reason", "x"))
         self.assertEqual(("POST", "/v1/runs/-r/retry", '{"reason":"x"}'),

@@ -298,6 +298,22 @@ tests:
         self.assert_exit(0, result)
         self.assertIn("send.b send.a", result.out)
 
+    def test_many_records(self):
+        """Of a run with very many records every n-th is tried; long lists are cut in the table."""
+        self.write("many.yaml", """workflow: many
+run_id: x
+services: {mail: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: send, for_each: input.list, action: {post: mail/x}, compensate: {delete: mail/x}}
+tests:
+  - {name: many, input: {list: [%s]}, expect: {state: completed}}
+""" % ", ".join(map(str, range(120))))
+        self.assert_exit(0, self.play("many.yaml"))
+        result = self.play("--faults", "many.yaml")
+        self.assert_exit(0, result)
+        self.assertIn("every 2. record", result.out)
+        self.assertIn("…", result.out)
+
     def test_workers(self):
         """Workers take tasks, work, fail, die, or are not there."""
         self.write("print.yaml", """workflow: print
