@@ -226,7 +226,10 @@ static void undo_print(struct undo *undo, uint16_t index, struct buf *out)
         }
     size_t start = out->len;
     lots_fill(undo, index);
-    names_print(undo, LOT_UNDONE, "undoes ", out);
+    bool items = plan->steps[index].for_each && plan->steps[index].compensate.kind != ACTION_NONE;
+    if (items)
+        buf_add_z(out, "undoes its other items");
+    names_print(undo, LOT_UNDONE, items ? ", " : "undoes ", out);
     names_print(undo, LOT_BESIDE, out->len > start ? "; if it ran, also " : "undoes, if it ran, ",
                 out);
     if (out->len == start)

@@ -746,7 +746,7 @@ static void verb_by_inbox(struct verb_call *call)
 {
     struct arena *arena = control_arena(call->request);
     const struct runner_verb *verb = &call->verb;
-    struct json *body = json_object_new(arena, 5);
+    struct json *body = json_object_new(arena, 7);
     const struct json *output;
     struct err err;
     if (verb->kind == EVENT_SIGNAL) {
@@ -762,6 +762,10 @@ static void verb_by_inbox(struct verb_call *call)
     json_object_add_z(body, "step", json_string(arena, verb->step));
     json_object_add_z(body, "applied", json_bool(verb->applied));
     json_object_add_z(body, "force", json_bool(verb->force));
+    if (verb->plan) {
+        json_object_add_z(body, "to", json_string_z(arena, verb->plan->hash_hex));
+        json_object_add_z(body, "dry_run", json_bool(verb->dry_run));
+    }
     if (verb->output.ptr && json_parse(verb->output, arena, &output, &err) == 0)
         json_object_add_z(body, "output", output);
     request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
@@ -790,14 +794,62 @@ static bool signal_body_read(struct control_request *request, struct runner_verb
     return true;
 }
 
-/* Reads {reason, applied, force, output} into the verb; false after answering. */
+/* Reads {to, dry_run}. Errors: ERR_INVALID, ERR_NOT_FOUND (this daemon does not know the version,
+ * the database may), ERR_CONFLICT. */
+static int migrate_read(const struct api *api, const struct json *body, struct runner_verb *verb,
+                        struct err *err)
+{
+    struct str to = json_get_text(body, "to");
+    const struct json *dry_run = json_get_z(body, "dry_run");
+    if (!to.len)
+        return err_set(err, ERR_INVALID, "migrate needs \"to\": the hash of a version");
+    if (dry_run && dry_run->kind != JSON_BOOL)
+        return err_set(err, ERR_INVALID, "\"dry_run\" must be true or false");
+    verb->dry_run = dry_run && dry_run->boolean;
+    verb->plan = plans_version(api->o.plans, to, err);
+    return verb->plan ? 0 : (int)err->code;
+}
+
+/* Takes in what saga.workflow_version_v1 gave. */
+static void versions_learn(struct api *api, const struct store_answer *answer)
+{
+    struct arena scratch = {0};
+    const struct json *list;
+    struct err err;
+    if (!answer->err.code && answer->text.ptr &&
+        json_parse(answer->text, &scratch, &list, &err) == 0 && list->kind == JSON_LIST)
+        for (uint32_t i = 0; i < list->count; i++) {
+            const struct json *current = json_get_z(list->items[i], "current");
+            struct diags diags;
+            diags_init(&diags, "(stored workflow)", json_get_text(list->items[i], "source"));
+            struct plan *plan =
+                dsl_compile(json_get_text(list->items[i], "source"), api->o.dsl, &diags);
+            if (plan)
+                plans_put(api->o.plans, plan, current && current->boolean);
+            plan_unref(plan);
+            diags_free(&diags);
+        }
+    arena_free(&scratch);
+}
+
+static void version_ask(struct api *api, struct str to, store_answered *done, void *arg)
+{
+    struct arena scratch = {0};
+    const char *params[] = {arena_str(&scratch, to).ptr};
+    store_pg_query(api->o.store, "select saga.workflow_version_v1($1)", params, 1, done, arg);
+    arena_free(&scratch);
+}
+
 static bool verb_body_read(struct control_request *request, struct runner_verb *verb)
 {
     static const char *const known[] = {"reason", "applied", "force", "output"};
+    static const char *const known_migrate[] = {"reason", "to", "dry_run"};
     const struct json *body, *applied, *force, *output;
+    bool migrate = verb->kind == EVENT_MIGRATE;
     if (!body_read(request, &body))
         return false;
-    if (!members_known(request, body, known, ARRAY_LEN(known)))
+    if (!members_known(request, body, migrate ? known_migrate : known,
+                       migrate ? ARRAY_LEN(known_migrate) : ARRAY_LEN(known)))
         return false;
     verb->reason = json_get_text(body, "reason");
     if (!verb->reason.len || verb->reason.len > 1000) {
@@ -820,11 +872,57 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     return true;
 }
 
+static void verb_send(struct verb_call *call)
+{
+    struct api *api = call->api;
+    struct err err;
+    int code = runner_verb(api->o.runner, &call->verb, verb_answered, call, &err);
+    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
+        verb_by_inbox(call);
+    else if (code)
+        problem_err(call->request, &err);
+}
+
+/* The version that is named, by the body that was read before. */
+static bool migrate_plan_find(struct verb_call *call, struct err *err)
+{
+    const struct json *body;
+    int code = json_parse(control_body(call->request), control_arena(call->request), &body, err);
+    if (!code)
+        code = migrate_read(call->api, body, &call->verb, err);
+    return code == 0;
+}
+
+static void version_came(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    struct err err;
+    versions_learn(call->api, answer);
+    if (migrate_plan_find(call, &err))
+        verb_send(call);
+    else
+        problem_err(call->request, answer->err.code ? &answer->err : &err);
+}
+
+static void migrate_prepare(struct verb_call *call)
+{
+    const struct json *body;
+    struct err err;
+    if (migrate_plan_find(call, &err)) {
+        verb_send(call);
+    } else if (err.code == ERR_NOT_FOUND &&
+               json_parse(control_body(call->request), control_arena(call->request), &body, &err) ==
+                   0) {
+        version_ask(call->api, json_get_text(body, "to"), version_came, call);
+    } else {
+        problem_err(call->request, &err);
+    }
+}
+
 static void run_verb(struct api *api, struct control_request *request, struct str run_id,
                      struct str step, struct str name)
 {
     struct verb_call *call = arena_new(control_arena(request), struct verb_call);
-    struct err err;
     *call = (struct verb_call){.api = api, .request = request};
     call->verb.kind = run_event_of(name);
     call->verb.run_id = run_id;
@@ -839,11 +937,10 @@ static void run_verb(struct api *api, struct control_request *request, struct st
     if (call->verb.kind == EVENT_SIGNAL ? !signal_body_read(request, &call->verb)
                                         : !verb_body_read(request, &call->verb))
         return;
-    int code = runner_verb(api->o.runner, &call->verb, verb_answered, call, &err);
-    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
-        verb_by_inbox(call);
-    else if (code)
-        problem_err(request, &err);
+    if (call->verb.kind == EVENT_MIGRATE)
+        migrate_prepare(call);
+    else
+        verb_send(call);
 }
 
 /* --- the inbox, on the owner's side ----------------------------------------------------------- */
@@ -903,6 +1000,36 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
     return true;
 }
 
+/* A migration to a version that this daemon has not read yet. */
+struct inbox_version {
+    struct api *api;
+    struct arena arena;
+    struct str id, run_id;
+};
+
+static void inbox_version_came(void *arg, const struct store_answer *answer)
+{
+    struct inbox_version *wanted = arg;
+    struct record_inbox inbox = {
+        .id = wanted->id, .outcome = STR("refused"), .answer = STR("there is no such version")};
+    versions_learn(wanted->api, answer);
+    if (!answer->err.code && !answer->text.ptr)
+        runner_settle(wanted->api->o.runner, wanted->run_id, &inbox);
+    arena_free(&wanted->arena);
+    free(wanted);
+}
+
+/* False: the row is offered again, and the version is known by then, or the row is settled. */
+static bool inbox_version_ask(struct api *api, const struct store_inbox *row, struct str to)
+{
+    struct inbox_version *wanted = xcalloc(1, sizeof(*wanted));
+    wanted->api = api;
+    wanted->id = arena_str(&wanted->arena, row->id);
+    wanted->run_id = arena_str(&wanted->arena, row->run_id);
+    version_ask(api, to, inbox_version_came, wanted);
+    return false;
+}
+
 bool api_inbox_verb(struct api *api, const struct store_inbox *row)
 {
     struct arena arena = {0};
@@ -942,7 +1069,13 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         }
         if (output && output->kind != JSON_NULL)
             verb.output = json_text(output, &arena);
-        done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
+        int code = verb.kind == EVENT_MIGRATE ? migrate_read(api, body, &verb, &err) : 0;
+        if (code == ERR_NOT_FOUND)
+            done = inbox_version_ask(api, row, json_get_text(body, "to"));
+        else if (code)
+            inbox_refuse(api, row, err.text);
+        else
+            done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
     }
     arena_free(&arena);
     return done;

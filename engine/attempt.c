@@ -1,5 +1,6 @@
 #include "engine/attempt.h"
 
+#include "dsl/jsonschema.h"
 #include "engine/base/rand.h"
 #include "engine/key.h"
 #include "engine/retry.h"
@@ -334,6 +335,33 @@ static void attempt_history(struct draft *draft, const struct instance *instance
     draft_record(draft, &record);
 }
 
+/* An answer that cannot be kept, or is not what the workflow declares, is told; the work is done all
+ * the same, and never repeated for its answer's sake. */
+static void output_look(struct draft *draft, const struct instance *instance,
+                        enum direction direction, struct effect_state *side)
+{
+    const struct plan_step *step = instance_step(draft, instance);
+    struct str name = key_instance(step, instance->item, draft->scratch);
+    const struct json *value = &json_null;
+    struct schema_errors errors = {0};
+    struct err err;
+    if (side->output_invalid) {
+        draft_event(draft, "output invalid", name,
+                    STR("the answer was too large, no text, or no JSON although it said so"));
+        return;
+    }
+    if (direction == DIRECTION_COMPENSATE || !step->output_schema)
+        return;
+    if (side->output.ptr && json_parse(side->output, draft->scratch, &value, &err) != 0)
+        value = &json_null;
+    if (schema_check(step->output_schema, value, draft->scratch, &errors))
+        return;
+    side->output_invalid = true;
+    draft_event(draft, "output invalid", name,
+                arena_printf(draft->scratch, "it does not fit output_schema: " STR_FMT " " STR_FMT,
+                             STR_ARG(errors.list[0].pointer), STR_ARG(errors.list[0].message)));
+}
+
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
                    const struct reply *reply)
 {
@@ -372,6 +400,7 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
         side.ended_at = draft->event->now;
         side.output = verdict.output;
         side.output_invalid = verdict.output_invalid;
+        output_look(draft, instance, direction, &side);
         break;
     case OUTCOME_REFUSED:
         side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;

@@ -77,9 +77,7 @@ static int64_t items_add(struct buf *list, struct str page)
     return count;
 }
 
-/* All pages into one list, and what `next` was on the last one. `only` is the page as it came, if
- * one was enough. */
-static int pages_get(struct ctl *ctl, struct buf *list, const char **next, struct str *only)
+int ctl_runs_get(struct ctl *ctl, struct buf *list, const char **next, struct str *only)
 {
     int64_t limit = ctl_option_count(ctl, OPT_LIMIT, LIST_LIMIT), got = 0;
     *next = ctl_option(ctl, OPT_CURSOR);
@@ -105,7 +103,7 @@ int ctl_verb_list(struct ctl *ctl)
     struct buf list = {0};
     struct str only = STR_NONE;
     const char *next;
-    int code = pages_get(ctl, &list, &next, &only);
+    int code = ctl_runs_get(ctl, &list, &next, &only);
     if (!code && ctl->format == CTL_FORMAT_JSON && only.ptr) {
         ctl_print_document(ctl, only);
     } else if (!code && ctl->format == CTL_FORMAT_JSON) {

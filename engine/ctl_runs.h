@@ -29,6 +29,11 @@ MUST_USE int ctl_run_find(struct ctl *ctl, const char *name, struct ctl_run *out
 MUST_USE int ctl_run_wait(struct ctl *ctl, struct str run_id, struct wall deadline,
                           struct ctl_run *out);
 
+/* The runs that --state, --workflow, --since, --limit and --cursor name: all pages as one JSON
+ * list, and what `next` was on the last one (NULL: there are no more). `only` is the page as it
+ * came, if one was enough. */
+MUST_USE int ctl_runs_get(struct ctl *ctl, struct buf *list, const char **next, struct str *only);
+
 /* Asks again where a daemon that restarts would answer soon. Start with a zeroed `since`. True:
  * try again (it has slept a little); false: the trouble has lasted too long or is of another kind.
  */

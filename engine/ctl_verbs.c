@@ -281,6 +281,30 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_DATA, "the step's output (default: null)"}},
      .run = ctl_verb_signal},
 
+    {.name = "migrate",
+     .group = GROUP_OPERATE,
+     .args = "[RUN...]",
+     .args_max = 100,
+     .arg = CTL_ARG_RUN,
+     .summary = "let resting runs go on under another version of their workflow",
+     .about =
+         "A run keeps the version that it was started with, forward and backward. A parked or\n"
+         "paused run can be pinned to another one: steps that have not run then follow the\n"
+         "new file, and so do compensations. It is refused where a step that has run would\n"
+         "be gone, or have another tier, pivot or key. Each run is checked before any is\n"
+         "changed; several at once need --yes.",
+     .options =
+         {
+             {OPT_TO, "the version: its hash, the first digits of it, or its label"},
+             {OPT_WORKFLOW, "instead of RUN: the runs of this workflow"},
+             {OPT_STATE, "with --workflow: in this state"},
+             {OPT_LIMIT, "with --workflow: so many at most; 0: all (default: 100)"},
+             {OPT_DRY_RUN, "only say which runs could be migrated"},
+             {OPT_YES, "do not ask"},
+             REASON,
+         },
+     .run = ctl_verb_migrate},
+
     {.name = "daemons",
      .group = GROUP_DAEMON,
      .args = "",

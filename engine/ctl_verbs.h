@@ -52,7 +52,10 @@ enum ctl_value {
     X(OPT_AT, "at", 0, "TIME", CTL_TEXT, NULL)                                       \
     X(OPT_FAULTS, "faults", 0, NULL, CTL_FLAG, NULL)                                 \
     X(OPT_PICTURE, "format", 0, "FORMAT", CTL_CHOICE, "mermaid|dot|svg")             \
-    X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)
+    X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)                                      \
+    X(OPT_TO, "to", 0, "HASH", CTL_TEXT, NULL)                                       \
+    X(OPT_DRY_RUN, "dry-run", 0, NULL, CTL_FLAG, NULL)                               \
+    X(OPT_YES, "yes", 0, NULL, CTL_FLAG, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -138,6 +141,7 @@ int ctl_verb_run(struct ctl *ctl);
 int ctl_verb_signal(struct ctl *ctl);
 int ctl_verb_schema(struct ctl *ctl);
 int ctl_verb_settle(struct ctl *ctl);
+int ctl_verb_migrate(struct ctl *ctl);
 int ctl_verb_show(struct ctl *ctl);
 int ctl_verb_skip(struct ctl *ctl);
 int ctl_verb_test(struct ctl *ctl);

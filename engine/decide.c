@@ -5,6 +5,7 @@
 #include "engine/base/map.h"
 #include "engine/forward.h"
 #include "engine/key.h"
+#include "engine/repin.h"
 #include "engine/retry.h"
 #include "engine/task.h"
 #include "engine/wait.h"
@@ -621,6 +622,29 @@ static void signal_decide(struct draft *draft)
         advance(draft);
 }
 
+/* What has run stays what it is; the rest follows another version from now on. */
+static void migrate_decide(struct draft *draft)
+{
+    const struct run *run = draft->run;
+    const struct plan *to = draft->event->verb.plan;
+    if (run_state_is_terminal(run->now.state)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+        return;
+    }
+    if (run->now.state != RUN_PARKED && !run->now.paused) {
+        refuse(draft, ERR_CONFLICT, "the run is %s: pause it first", state_name(draft));
+        return;
+    }
+    if (repin_check(run, to, &draft->out->answer) != 0 || draft->event->verb.dry_run ||
+        sha256_eq(&run->plan->hash, &to->hash))
+        return;
+    draft_record(draft, &(struct run_record){.kind = RECORD_PIN, .pin = {.plan = to}});
+    draft_event(draft, "migrated", STR(""),
+                arena_printf(draft->scratch, "from version %s to %s: " STR_FMT, run->plan->version,
+                             to->version, STR_ARG(draft->event->verb.reason)));
+    draft->out->reload = true;
+}
+
 static void verb_answer(struct draft *draft)
 {
     const struct err *answer = &draft->out->answer;
@@ -689,6 +713,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_SKIP: by_hand_decide(&draft); break;
     case EVENT_ABANDON: abandon_decide(&draft); break;
     case EVENT_SIGNAL: signal_decide(&draft); break;
+    case EVENT_MIGRATE: migrate_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out, scratch);

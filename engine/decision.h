@@ -31,7 +31,8 @@
     X(EVENT_SKIP, "skip")                                                                      \
     X(EVENT_COMPENSATE, "compensate")                                                          \
     X(EVENT_ABANDON, "abandon")                                                                \
-    X(EVENT_SIGNAL, "signal") /* data for a wait_for; needs no reason */
+    X(EVENT_SIGNAL, "signal")   /* data for a wait_for; needs no reason */                     \
+    X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -69,6 +70,8 @@ struct run_event {
         struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
         struct str name;   /* signal */
         bool by_parent;    /* cancel, compensate: asked by the run whose child this is */
+        const struct plan *plan; /* migrate: to this version */
+        bool dry_run;            /* migrate: only says whether it could */
     } verb;
 };
 
@@ -114,6 +117,7 @@ struct run_decision {
     bool commit_action;          /* the records commit with the SQL action whose reply this was */
     struct err answer;           /* of a verb: code 0 = decided, or why not (ERR_CONFLICT, ...) */
     const struct run_task *task; /* EVENT_TAKE, EVENT_HEARTBEAT */
+    bool reload;                 /* once it is durable the image is loaded again */
 };
 
 /* What floors 3 to 5 pass along. */

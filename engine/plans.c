@@ -169,6 +169,29 @@ struct plan *plans_compile(const struct plans *plans, struct str source, struct 
     return plan;
 }
 
+const struct plan *plans_version(const struct plans *plans, struct str text, struct err *err)
+{
+    const struct plan *found = NULL;
+    for (size_t i = 0; i < plans->by_hash.size; i++)
+        for (struct map_node *node = plans->by_hash.buckets[i]; node; node = node->chain) {
+            const struct plan *plan = CONTAINER_OF(node, struct entry, by_hash)->plan;
+            bool by_hash =
+                text.len >= PLANS_HASH_DIGITS_MIN && str_starts(str_z(plan->hash_hex), text);
+            if (!by_hash && !(plan->version_is_label && str_eq_z(text, plan->version)))
+                continue;
+            if (found) {
+                err_set(err, ERR_CONFLICT, "several versions are \"%.*s\": give more of the hash",
+                        (int)MIN(text.len, (size_t)80), text.ptr);
+                return NULL;
+            }
+            found = plan;
+        }
+    if (!found)
+        err_set(err, ERR_NOT_FOUND, "there is no version \"%.*s\" (see sagactl workflows)",
+                (int)MIN(text.len, (size_t)80), text.ptr);
+    return found;
+}
+
 void plans_each(const struct plans *plans, void (*fn)(void *arg, const struct plan *plan),
                 void *arg)
 {

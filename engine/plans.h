@@ -9,6 +9,8 @@
 
 #include "dsl/dsl.h"
 
+#define PLANS_HASH_DIGITS_MIN 6
+
 struct plans;
 
 struct plans *plans_new(const struct dsl_options *options); /* borrowed for the cache's life */
@@ -31,6 +33,9 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
 /* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
  * children that it runs. NULL if there are errors; sorted. */
 struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags);
+/* The version that `text` names for a person: its hash or at least PLANS_HASH_DIGITS_MIN digits of
+ * it, or its label. Borrowed. Errors: ERR_NOT_FOUND, ERR_CONFLICT (several). */
+const struct plan *plans_version(const struct plans *plans, struct str text, struct err *err);
 /* Each current definition. `fn` must not change the cache. */
 void plans_each(const struct plans *plans, void (*fn)(void *arg, const struct plan *plan),
                 void *arg);

@@ -343,6 +343,7 @@ void run_apply(struct run *run, const struct run_record *record)
     }
     case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
     case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
+    case RECORD_PIN: /* the image is of the old version until it is loaded again */
     case RECORD_ATTEMPT:
     case RECORD_INBOX: break; /* history: nothing decides on it */
     }
@@ -434,6 +435,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->event.detail = arena_str(arena, record->event.detail);
         record->event.actor = arena_str(arena, record->event.actor);
         break;
+    case RECORD_PIN: break;
     case RECORD_NONE:
     case RECORD_KIND_COUNT: ASSERT(!"a record");
     }

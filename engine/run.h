@@ -148,6 +148,7 @@ struct effect_state {
     X(RECORD_RUN)     /* the run's own columns are updated */                                     \
     X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */               \
     X(RECORD_INBOX)   /* a row of the inbox is settled */                                         \
+    X(RECORD_PIN)     /* the run goes on under another version of its workflow */                 \
     X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */   \
     X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
@@ -223,6 +224,10 @@ struct record_signal {
     struct str actor;
 };
 
+struct record_pin {
+    const struct plan *plan; /* borrowed; the image is loaded again under it */
+};
+
 struct run_record {
     enum record_kind kind;
     union {
@@ -233,6 +238,7 @@ struct run_record {
         struct record_event event;
         struct record_inbox inbox;
         struct record_signal signal;
+        struct record_pin pin;
     };
 };
 

@@ -254,6 +254,9 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     work->event.verb.name = arena_str(arena, verb->name);
     work->event.verb.applied = verb->applied;
     work->event.verb.force = verb->force;
+    work->event.verb.dry_run = verb->dry_run;
+    work->plan = verb->plan ? plan_ref(verb->plan) : NULL;
+    work->event.verb.plan = work->plan;
     work->event.task.key = arena_str(arena, verb->key);
     work->event.task.token = arena_str(arena, verb->token.ptr ? verb->token : STR(""));
     if (verb->reply) {
@@ -772,8 +775,13 @@ void work_finish(struct runner *runner, struct work *work)
     if (work->durable)
         runner->watch.changed(runner->watch.arg, slot->run);
     bool quarantined = work->repair == REPAIR_QUARANTINE;
+    bool reload = work->decision.reload && !quarantined;
     work_free(work);
     slot->busy = false;
+    if (reload) {
+        slot_reload(runner, slot);
+        return;
+    }
     if (quarantined) { /* the image holds what the database refused */
         run_free(slot->run);
         slot->run = NULL;

@@ -57,7 +57,8 @@ struct runner_verb {
     enum run_event_kind kind; /* EVENT_TAKE and later */
     struct str run_id, step, reason, actor, inbox_id, output;
     struct str name; /* signal; its data is `output` */
-    bool applied, force;
+    bool applied, force, dry_run;
+    const struct plan *plan; /* EVENT_MIGRATE; referenced */
     struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */
     const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */
 };

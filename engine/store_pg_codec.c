@@ -111,6 +111,8 @@
     X(TIME, at, (signal)->at)     \
     X(TEXT, actor, (signal)->actor)
 
+#define PIN_COLUMNS(X, pin) X(HASH, workflow_hash, (pin)->plan->hash)
+
 #define NAME_OF(kind, column, place) #column,
 #define ONE(kind, column, place) +1
 #define PUT(kind, column, place) put_##kind(out, place);
@@ -133,6 +135,8 @@ static const char *const inbox_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INBOX_COLUM
 static const char *const signal_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) SIGNAL_COLUMNS(NAME_OF, )
                                                NULL};
 
+static const char *const pin_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) PIN_COLUMNS(NAME_OF, ) NULL};
+
 const char *const *pgunit_columns(enum pgunit_list list)
 {
     switch (list) {
@@ -144,6 +148,7 @@ const char *const *pgunit_columns(enum pgunit_list list)
     case LIST_EVENT: return event_names;
     case LIST_INBOX: return inbox_names;
     case LIST_SIGNAL: return signal_names;
+    case LIST_PIN: return pin_names;
     case LIST_COUNT: break;
     }
     ASSERT(!"a list");
@@ -383,6 +388,14 @@ static void put_signal(struct pgunit *unit, const struct unit_run *run,
     ROW_END();
 }
 
+static void put_pin(struct pgunit *unit, const struct unit_run *run, const struct record_pin *pin)
+{
+    ROW_BEGIN(LIST_PIN, RUN_KEY_COLUMNS(ONE, ) PIN_COLUMNS(ONE, ));
+    RUN_KEY_COLUMNS(PUT, run)
+    PIN_COLUMNS(PUT, pin)
+    ROW_END();
+}
+
 /* --- one run, one unit --- */
 
 /* A row may be written once a unit: of several records the last one counts, and it inserts if any
@@ -431,6 +444,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
         case RECORD_SIGNAL: put_signal(unit, run, &record->signal); break;
+        case RECORD_PIN: put_pin(unit, run, &record->pin); break;
         case RECORD_BEGUN: break;
         case RECORD_NONE:
         case RECORD_KIND_COUNT: ASSERT(!"a record");

@@ -23,7 +23,8 @@
     X(LIST_ATTEMPT, "saga.attempt_v1") \
     X(LIST_EVENT, "saga.event_v1")     \
     X(LIST_INBOX, "saga.inbox_v1")     \
-    X(LIST_SIGNAL, "saga.signal_v1")
+    X(LIST_SIGNAL, "saga.signal_v1")   \
+    X(LIST_PIN, "saga.pin_v1")
 enum pgunit_list {
 #define X(id, type) id,
     PGUNIT_LISTS(X)

@@ -118,6 +118,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
         row->events = record->event.seq;
         return NULL;
     case RECORD_SIGNAL: return signal_write(row, &record->signal);
+    case RECORD_PIN: row->plan = record->pin.plan; return NULL;
     case RECORD_ATTEMPT:
     case RECORD_INBOX:
     case RECORD_BEGUN: return NULL;

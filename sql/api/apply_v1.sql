@@ -26,7 +26,7 @@ begin
     end if;
     select a.verdict, a.db_now, a.taken into verdict, db_now, taken
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, v_starts, p_runs, v_claims,
-                         v_effects, p_attempts, p_events, p_inbox, null, p_release, p_release_to) a;
+                         v_effects, p_attempts, p_events, p_inbox, null, null, p_release, p_release_to) a;
 end
 $$;
 comment on function saga.apply_v1(

@@ -2,7 +2,7 @@
 --
 --   lane, epoch, seq, crc   the receipt: seq must be the lane's last one plus 1
 --   shards                  bit per shard that the unit touches
---   starts ... signals      records by kind; null: none of that kind
+--   starts ... pins         records by kind; null: none of that kind
 --   release, release_to     bit per shard that the lane hands over to another lane
 --
 -- Answers as data, so that the caller never has to read an error:
@@ -28,7 +28,8 @@ create or replace function saga.apply_v2(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
     p_starts saga.start_v2[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_events saga.event_v1[],
-    p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_release bigint, p_release_to text,
+    p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
+    p_release bigint, p_release_to text,
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -206,6 +207,17 @@ begin
         end if;
     end if;
 
+    if p_pins is not null then
+        update saga.run_key k
+           set workflow_hash = p.workflow_hash
+          from (select * from unnest(p_pins) offset 0) p
+         where k.shard = p.shard and k.run_id = p.run_id;
+        get diagnostics v_done = row_count;
+        if v_done <> cardinality(p_pins) then
+            raise exception 'wrote % of % rows (pin)', v_done, cardinality(p_pins)
+                  using errcode = 'check_violation';
+        end if;
+    end if;
     if p_signals is not null then
         insert into saga.signal (shard, run_id, name, data, at, actor)
         select s.shard, s.run_id, s.name, s.data, s.at, s.actor
@@ -232,5 +244,5 @@ $$;
 comment on function saga.apply_v2(
     text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v1[], saga.effect_v2[],
     saga.effect_v2[], saga.attempt_v1[], saga.event_v1[], saga.inbox_v1[],
-    saga.signal_v1[], bigint, text) is
+    saga.signal_v1[], saga.pin_v1[], bigint, text) is
     'Writes one unit of a lane as one transaction. [engine]';

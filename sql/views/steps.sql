@@ -26,7 +26,8 @@ select r.run_id,
                           limit 1) i on true)
             else x.output end as output,
        x.error, c.error as compensation_error, d.position,
-       coalesce(x.item, '') as item, r.shard, pg_catalog.json_array_length(x.items) as items
+       coalesce(x.item, '') as item, r.shard, pg_catalog.json_array_length(x.items) as items,
+       coalesce(x.output_invalid, false) as output_invalid
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -80,3 +81,5 @@ comment on column saga.steps.item is 'instance of a for_each; empty: none';
 comment on column saga.steps.shard is 'the shard of the run';
 comment on column saga.steps.items is
     'of a for_each, in its own row: how many items there are; null: it has not begun, or is none';
+comment on column saga.steps.output_invalid is
+    'the answer could not be kept as it came, or does not fit output_schema; the step stays applied';

@@ -297,6 +297,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
                            record->signal.name.ptr);
         row->signals[row->signals_count++] = record->signal;
         break;
+    case RECORD_PIN: row->plan = record->pin.plan; break;
     case RECORD_ATTEMPT:
     case RECORD_INBOX:
     case RECORD_BEGUN: break;

@@ -165,6 +165,7 @@ static void record_print(struct scene *scene, const struct run_record *record)
                    record->event.seq, STR_ARG(record->event.what), STR_ARG(record->event.step),
                    STR_ARG(record->event.detail));
         break;
+    case RECORD_PIN: break;
     case RECORD_SIGNAL:
         buf_printf(&scene->out, "    signal " STR_FMT " " STR_FMT "\n",
                    STR_ARG(record->signal.name), STR_ARG(record->signal.data));
