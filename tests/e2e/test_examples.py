@@ -166,7 +166,7 @@ ORDER = {"order_id": "1", "to": "Lisbon", "cents": 4200,
 
 
 def children(env, run_id):
-    return env.sql("select string_agg(distinct state || ' ' || coalesce(cause, ''), ', ') "
+    return env.sql("select string_agg(distinct concat_ws(' ', state, cause), ', ') "
                    "from saga.runs where parent = '%s'" % run_id)
 
 
