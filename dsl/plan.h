@@ -273,6 +273,7 @@ struct plan {
     struct sha256 hash; /* of the source without `tests` */
     char hash_hex[65];
     struct str source;             /* the YAML as applied */
+    bool has_tests;                /* the file holds a block of tests (dsl/tests.h) */
     const struct schema *input;    /* NULL: any object */
     const struct template *run_id; /* NULL: a UUIDv7 is made */
     int64_t deadline_us;
