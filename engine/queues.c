@@ -12,7 +12,7 @@ struct offer {
     char bytes[];
 };
 
-/* One that nobody offers to or takes from any more is kept: names are few. */
+/* Exists while something is offered in it or somebody waits at it. */
 struct queue {
     struct map_node node; /* by name */
     struct str name;
@@ -38,6 +38,19 @@ static void offer_free(struct queues *queues, struct offer *offer)
     free(offer);
 }
 
+static void queue_free(struct queues *queues, struct queue *queue)
+{
+    map_remove(&queues->names, &queue->node);
+    free((char *)queue->name.ptr);
+    free(queue);
+}
+
+static void queue_settle(struct queues *queues, struct queue *queue)
+{
+    if (!queue->first && !queue->takers)
+        queue_free(queues, queue);
+}
+
 void queues_free(struct queues *queues)
 {
     struct map_node *node;
@@ -46,32 +59,37 @@ void queues_free(struct queues *queues)
     while ((node = map_any(&queues->keys)))
         offer_free(queues, CONTAINER_OF(node, struct offer, node));
     while ((node = map_any(&queues->names))) {
-        struct queue *queue = CONTAINER_OF(node, struct queue, node);
-        ASSERT(!queue->takers);
-        map_remove(&queues->names, node);
-        free((char *)queue->name.ptr);
-        free(queue);
+        ASSERT(!CONTAINER_OF(node, struct queue, node)->takers);
+        queue_free(queues, CONTAINER_OF(node, struct queue, node));
     }
     map_free(&queues->keys);
     map_free(&queues->names);
     free(queues);
 }
 
-static struct queue *queue_find(struct queues *queues, struct str name)
+static struct queue *queue_find(const struct queues *queues, struct str name)
 {
-    uint64_t hash = str_hash(name);
-    for (struct map_node *node = map_first(&queues->names, hash); node; node = map_next(node)) {
+    struct map_node *node = map_first(&queues->names, str_hash(name));
+    for (; node; node = map_next(node)) {
         struct queue *queue = CONTAINER_OF(node, struct queue, node);
         if (str_eq(queue->name, name))
             return queue;
     }
-    struct queue *queue = xcalloc(1, sizeof(*queue));
+    return NULL;
+}
+
+static struct queue *queue_make(struct queues *queues, struct str name)
+{
+    struct queue *queue = queue_find(queues, name);
+    if (queue)
+        return queue;
+    queue = xcalloc(1, sizeof(*queue));
     char *copy = xmalloc(name.len + 1);
     memcpy(copy, name.ptr, name.len);
     copy[name.len] = '\0';
     queue->name = (struct str){copy, name.len};
     queue->tail = &queue->first;
-    map_insert(&queues->names, &queue->node, hash);
+    map_insert(&queues->names, &queue->node, str_hash(name));
     return queue;
 }
 
@@ -113,7 +131,7 @@ static void offer(void *arg, struct str queue_name, struct str run_id, struct st
     struct offer *offer = xcalloc(1, sizeof(*offer) + key.len + 1);
     memcpy(offer->bytes, key.ptr, key.len);
     offer->key = (struct str){offer->bytes, key.len};
-    offer->queue = queue_find(queues, queue_name);
+    offer->queue = queue_make(queues, queue_name);
     *offer->queue->tail = offer;
     offer->queue->tail = &offer->next;
     map_insert(&queues->keys, &offer->node, str_hash(key));
@@ -132,7 +150,7 @@ struct port_tasks queues_port(struct queues *queues)
 bool queues_pop(struct queues *queues, struct str name, struct arena *arena, struct str *key)
 {
     struct queue *queue = queue_find(queues, name);
-    struct offer *first = queue->first;
+    struct offer *first = queue ? queue->first : NULL;
     if (!first)
         return false;
     queue->first = first->next;
@@ -140,12 +158,13 @@ bool queues_pop(struct queues *queues, struct str name, struct arena *arena, str
         queue->tail = &queue->first;
     *key = arena_str(arena, first->key);
     offer_free(queues, first);
+    queue_settle(queues, queue);
     return true;
 }
 
 void queues_wait(struct queues *queues, struct str name, struct queue_taker *taker)
 {
-    struct queue *queue = queue_find(queues, name);
+    struct queue *queue = queue_make(queues, name);
     ASSERT(!taker->queue);
     taker->queue = queue;
     taker->next = NULL;
@@ -159,7 +178,10 @@ void queues_wait(struct queues *queues, struct str name, struct queue_taker *tak
 
 void queues_unwait(struct queues *queues, struct queue_taker *taker)
 {
-    if (taker->queue)
+    struct queue *queue = taker->queue;
+    if (queue) {
         taker_remove(taker);
+        queue_settle(queues, queue);
+    }
     loop_defer_cancel(queues->loop, &taker->call);
 }
