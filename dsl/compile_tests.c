@@ -45,6 +45,8 @@ struct tests *dsl_tests_compile(struct str source, bool own_file, const struct p
     struct arena scratch = {0};
     struct diags unheard; /* of a workflow's file the compiler has spoken already */
     struct tests *tests = xcalloc(1, sizeof(*tests));
+    if (!own_file && plan && !plan->has_tests)
+        return tests; /* most files: they need not be read once more */
     diags_init(&unheard, "", source);
     doc_load(&doc, source, DSL_SOURCE_BYTES_MAX, DSL_NODES_MAX, own_file ? diags : &unheard);
     struct tests_compiler tx = {
