@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 struct offer {
-    struct map_node node; /* by key */
-    struct offer *next;
+    struct map_node node, of_run; /* by key; by run id */
+    struct offer *next, **place;
     struct queue *queue;
-    struct str key;
+    struct str key, run_id;
     char bytes[];
 };
 
@@ -22,7 +22,7 @@ struct queue {
 
 struct queues {
     struct loop *loop;
-    struct map names, keys;
+    struct map names, keys, runs;
 };
 
 struct queues *queues_new(struct loop *loop)
@@ -34,7 +34,13 @@ struct queues *queues_new(struct loop *loop)
 
 static void offer_free(struct queues *queues, struct offer *offer)
 {
+    *offer->place = offer->next;
+    if (offer->next)
+        offer->next->place = offer->place;
+    else
+        offer->queue->tail = offer->place;
     map_remove(&queues->keys, &offer->node);
+    map_remove(&queues->runs, &offer->of_run);
     free(offer);
 }
 
@@ -56,13 +62,13 @@ void queues_free(struct queues *queues)
     struct map_node *node;
     if (!queues)
         return;
-    while ((node = map_any(&queues->keys)))
-        offer_free(queues, CONTAINER_OF(node, struct offer, node));
+    queues_clear(queues);
     while ((node = map_any(&queues->names))) {
         ASSERT(!CONTAINER_OF(node, struct queue, node)->takers);
         queue_free(queues, CONTAINER_OF(node, struct queue, node));
     }
     map_free(&queues->keys);
+    map_free(&queues->runs);
     map_free(&queues->names);
     free(queues);
 }
@@ -116,35 +122,70 @@ static void taker_remove(struct queue_taker *taker)
     taker->queue = NULL;
 }
 
-static void taker_wake(void *arg)
+static void taker_ready(void *arg)
 {
     struct queue_taker *taker = arg;
+    taker->woken = false;
     taker->ready(taker->arg);
+}
+
+static void taker_wake(struct queues *queues, struct queue *queue)
+{
+    struct queue_taker *taker = queue->takers;
+    if (!taker || !queue->first)
+        return;
+    taker_remove(taker);
+    taker->woken = true;
+    loop_defer(queues->loop, &taker->call, taker_ready, taker);
 }
 
 static void offer(void *arg, struct str queue_name, struct str run_id, struct str key)
 {
     struct queues *queues = arg;
-    (void)run_id;
     if (is_offered(queues, key))
         return;
     struct offer *offer = xcalloc(1, sizeof(*offer) + key.len + 1);
     memcpy(offer->bytes, key.ptr, key.len);
     offer->key = (struct str){offer->bytes, key.len};
+    ASSERT(str_starts(offer->key, run_id));
+    offer->run_id = (struct str){offer->bytes, run_id.len};
     offer->queue = queue_make(queues, queue_name);
+    offer->place = offer->queue->tail;
     *offer->queue->tail = offer;
     offer->queue->tail = &offer->next;
     map_insert(&queues->keys, &offer->node, str_hash(key));
-    struct queue_taker *taker = offer->queue->takers;
-    if (taker) {
-        taker_remove(taker);
-        loop_defer(queues->loop, &taker->call, taker_wake, taker);
+    map_insert(&queues->runs, &offer->of_run, str_hash(run_id));
+    taker_wake(queues, offer->queue);
+}
+
+static void forget(void *arg, struct str run_id)
+{
+    struct queues *queues = arg;
+    struct map_node *node = map_first(&queues->runs, str_hash(run_id));
+    while (node) {
+        struct offer *offer = CONTAINER_OF(node, struct offer, of_run);
+        struct queue *queue = offer->queue;
+        node = map_next(node);
+        if (str_eq(offer->run_id, run_id)) {
+            offer_free(queues, offer);
+            queue_settle(queues, queue);
+        }
+    }
+}
+
+void queues_clear(struct queues *queues)
+{
+    for (struct map_node *node; (node = map_any(&queues->keys));) {
+        struct offer *offer = CONTAINER_OF(node, struct offer, node);
+        struct queue *queue = offer->queue;
+        offer_free(queues, offer);
+        queue_settle(queues, queue);
     }
 }
 
 struct port_tasks queues_port(struct queues *queues)
 {
-    return (struct port_tasks){.arg = queues, .offer = offer};
+    return (struct port_tasks){.arg = queues, .offer = offer, .forget = forget};
 }
 
 bool queues_pop(struct queues *queues, struct str name, struct arena *arena, struct str *key)
@@ -153,9 +194,6 @@ bool queues_pop(struct queues *queues, struct str name, struct arena *arena, str
     struct offer *first = queue ? queue->first : NULL;
     if (!first)
         return false;
-    queue->first = first->next;
-    if (!queue->first)
-        queue->tail = &queue->first;
     *key = arena_str(arena, first->key);
     offer_free(queues, first);
     queue_settle(queues, queue);
@@ -167,6 +205,7 @@ void queues_wait(struct queues *queues, struct str name, struct queue_taker *tak
     struct queue *queue = queue_make(queues, name);
     ASSERT(!taker->queue);
     taker->queue = queue;
+    taker->name = name;
     taker->next = NULL;
     taker->prev = queue->last_taker;
     if (queue->last_taker)
@@ -183,5 +222,12 @@ void queues_unwait(struct queues *queues, struct queue_taker *taker)
         taker_remove(taker);
         queue_settle(queues, queue);
     }
+    if (!taker->woken)
+        return;
+    /* It was told of a task that it will not take. */
     loop_defer_cancel(queues->loop, &taker->call);
+    taker->woken = false;
+    queue = queue_find(queues, taker->name);
+    if (queue)
+        taker_wake(queues, queue);
 }
