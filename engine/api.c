@@ -23,7 +23,7 @@ struct api *api_new(const struct api_options *options)
 bool api_end(struct api *api)
 {
     bool some = api->waiters || api->takes;
-    waiters_end(api);
+    waiters_end(api, false);
     takes_end(api, false);
     return some;
 }
@@ -32,7 +32,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
-    waiters_end(api);
+    waiters_end(api, true);
     takes_end(api, true);
     free(api);
 }

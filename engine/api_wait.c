@@ -415,16 +415,19 @@ void api_changed(struct api *api, struct str run_id, enum run_state state)
     }
 }
 
-/* For the end of the daemon: no question will come back any more. */
-void waiters_end(struct api *api)
+void waiters_end(struct api *api, bool all)
 {
-    while (api->waiters) {
-        struct waiter *waiter = api->waiters;
+    for (struct waiter *waiter = api->waiters, *next; waiter; waiter = next) {
         struct control_request *request = waiter->request;
         bool streaming = waiter->kind == WAITER_EVENTS;
+        next = waiter->next;
         if (request)
             control_on_gone(request, NULL, NULL);
-        waiter_free(waiter);
+        waiter->request = NULL;
+        if (waiter->asking && !all)
+            loop_timer_stop(waiter->timer); /* freed when its question comes back */
+        else
+            waiter_free(waiter);
         if (request && streaming)
             control_stream_end(request);
         else if (request)
