@@ -341,6 +341,7 @@ def hands_on_a_child(env):
         assert env.wait_state(run_id + "~ship") == "parked"
         assert env.state(run_id) == "running"
         assert why(env, run_id)["waiting_for"] == "child"
+        assert daemon.show(run_id)["waiting"]["child"] == "shipping"
     # Settled, the child goes on, and its parent with it.
     assert daemon.verb("o1~ship", "settle", step="label", applied=True).status == 200
     assert env.wait_state("o1") == "completed"
