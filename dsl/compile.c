@@ -489,6 +489,7 @@ static void hash_compute(struct compiler *cx, struct str source, const struct no
 {
     const struct pair *tests = node_get_pair(root, "tests");
     struct buf kept = {0};
+    cx->plan->has_tests = tests != NULL;
     if (!tests) {
         cx->plan->hash = sha256_of(source);
     } else {

@@ -45,6 +45,8 @@ struct tests *dsl_tests_compile(struct str source, bool own_file, const struct p
     struct arena scratch = {0};
     struct diags unheard; /* of a workflow's file the compiler has spoken already */
     struct tests *tests = xcalloc(1, sizeof(*tests));
+    if (!own_file && plan && !plan->has_tests)
+        return tests; /* most files: they need not be read once more */
     diags_init(&unheard, "", source);
     doc_load(&doc, source, DSL_SOURCE_BYTES_MAX, DSL_NODES_MAX, own_file ? diags : &unheard);
     struct tests_compiler tx = {
@@ -475,7 +477,10 @@ static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
     struct diag *diag =
         node_error(&tx->cx, "E104", node, "an operator cannot `" STR_FMT "`", STR_ARG(node->text));
     const char *nearest = diag_nearest(node->text, words, count);
-    if (nearest)
+    if (str_eq(node->text, STR("signal")))
+        diag_help(tx->cx.diags, diag,
+                  "a signal stands under the test's `signals`: `signals: {NAME: {after: 5s}}`");
+    else if (nearest)
         diag_help(tx->cx.diags, diag, "did you mean `%s`?", nearest);
     else
         diag_help(tx->cx.diags, diag,

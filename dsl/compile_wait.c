@@ -88,6 +88,33 @@ void wait_for_compile(struct compiler *cx, const struct node *node, const struct
 
 /* --- workers --- */
 
+/* The task itself carries the key: what is to be said is only for how long a worker does a key
+ * once. */
+static void task_key_compile(struct compiler *cx, const struct node *node,
+                             struct plan_idempotency *out)
+{
+    static const char *const places[] = {"header", "query", "body", "format"};
+    const struct node *ttl;
+    if (!node || (node->kind == NODE_TEXT && str_eq(node->text, STR("none"))))
+        return;
+    if (node->kind != NODE_MAP) {
+        struct diag *diag = node_error(cx, "E103", node, "`idempotency` must be a map or `none`");
+        diag_help(cx->diags, diag, "write {ttl: 24h}");
+        return;
+    }
+    if (!keys_check(cx, node, LANG_IDEMPOTENCY))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        const struct pair *pair = node_get_pair(node, places[i]);
+        if (pair)
+            node_error(cx, "E111", pair->key,
+                       "a worker gets the key with its task: say only `ttl`");
+    }
+    ttl = node_get(node, "ttl");
+    if (ttl && read_duration(cx, ttl, "`ttl`", SECOND_US, &out->ttl_us))
+        out->place = KEY_PLACE_TASK;
+}
+
 void worker_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
                     uint16_t index, bool compensation, struct plan_action *out)
 {
@@ -100,6 +127,7 @@ void worker_compile(struct compiler *cx, const struct node *node, const struct p
         read_duration(cx, part, "`schedule_timeout`", MS_US, &out->worker.schedule_timeout_us);
     if ((part = node_get(node, "heartbeat")))
         read_duration(cx, part, "`heartbeat`", MS_US, &out->worker.heartbeat_us);
+    task_key_compile(cx, node_get(node, "idempotency"), &out->idempotency);
 }
 
 /* --- children --- */

@@ -196,6 +196,11 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
         diag_help(cx->diags, diag,
                   "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
                   "idempotent` if a repeat does no harm");
+    else if (step->action.kind == ACTION_WORKER)
+        diag_help(
+            cx->diags, diag,
+            "say `idempotency: {ttl: 24h}` if a worker does a key once, or `effect: idempotent` "
+            "if a repeat does no harm");
     else
         diag_help(cx->diags, diag, "say `effect: idempotent` if a repeat does no harm");
 }

@@ -114,7 +114,14 @@ static inline bool action_kind_waits(enum action_kind kind)
 
 enum body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_TEXT };
 
-enum key_place { KEY_PLACE_NONE, KEY_PLACE_HEADER, KEY_PLACE_QUERY, KEY_PLACE_BODY };
+/* KEY_PLACE_TASK: a worker gets it with its task. */
+enum key_place {
+    KEY_PLACE_NONE,
+    KEY_PLACE_HEADER,
+    KEY_PLACE_QUERY,
+    KEY_PLACE_BODY,
+    KEY_PLACE_TASK
+};
 enum key_format { KEY_FORMAT_PLAIN, KEY_FORMAT_UUID, KEY_FORMAT_SHA256 };
 
 /* How a participant takes the key. The header is sent always (`Idempotency-Key` by default); the
@@ -273,6 +280,7 @@ struct plan {
     struct sha256 hash; /* of the source without `tests` */
     char hash_hex[65];
     struct str source;             /* the YAML as applied */
+    bool has_tests;                /* the file holds a block of tests (dsl/tests.h) */
     const struct schema *input;    /* NULL: any object */
     const struct template *run_id; /* NULL: a UUIDv7 is made */
     int64_t deadline_us;

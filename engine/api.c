@@ -23,7 +23,7 @@ struct api *api_new(const struct api_options *options)
 bool api_end(struct api *api)
 {
     bool some = api->waiters || api->takes;
-    waiters_end(api);
+    waiters_end(api, false);
     takes_end(api, false);
     return some;
 }
@@ -32,7 +32,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
-    waiters_end(api);
+    waiters_end(api, true);
     takes_end(api, true);
     free(api);
 }
@@ -1051,8 +1051,10 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
             inbox_refuse(api, row, err.text);
         else
             done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
-    } else if (verb.kind < EVENT_CANCEL || json_parse(row->body, &arena, &body, &err) != 0) {
+    } else if (verb.kind < EVENT_CANCEL) {
         inbox_refuse(api, row, "this version does not know such a request");
+    } else if (json_parse(row->body, &arena, &body, &err) != 0) {
+        inbox_refuse(api, row, err.text);
     } else {
         const struct json *applied = json_get_z(body, "applied");
         const struct json *force = json_get_z(body, "force");

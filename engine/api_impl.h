@@ -51,8 +51,8 @@ void request_put(struct api *api, struct control_request *request, struct str ki
                  struct str run_id, const struct sha256 *workflow, struct str body,
                  void (*done)(void *arg, const struct request_result *result), void *arg);
 
-/* Ends all waits, answering 503. */
-void waiters_end(struct api *api);
+/* Ends all waits, answering 503. With `all`, no question will come back any more. */
+void waiters_end(struct api *api, bool all);
 
 /* --- api_task.c --- */
 

@@ -13,6 +13,8 @@
 #define LOOK_EVERY_US (500 * MS_US)
 #define REQUEST_LOOK_US (50 * MS_US)
 
+#define RUN_STATE_SQL "select state from saga.runs where shard = saga.shard_of($1) and run_id = $1"
+
 enum waiter_kind { WAITER_RUN, WAITER_EVENTS, WAITER_REQUEST };
 
 #define WAITER_MAGIC 0x57414954u
@@ -27,6 +29,7 @@ struct waiter {
     struct mono until;
     struct loop_timer *timer;
     bool asking, again;
+    bool rests, whole; /* WAITER_RUN: it was seen at rest; the question is for all of it */
     int status_end, status_open;
     int64_t seen;  /* WAITER_EVENTS: highest number sent */
     struct str id; /* WAITER_REQUEST */
@@ -111,26 +114,29 @@ static void look_later(struct waiter *waiter, int64_t every_us)
 
 /* --- a run's end ------------------------------------------------------------------------------ */
 
-static bool run_rests(struct str run_json, struct arena *arena)
+static bool state_rests(struct str name)
 {
-    const struct json *run;
-    struct err err;
-    if (json_parse(run_json, arena, &run, &err) != 0)
-        return false; /* a payload nested as deep as JSON may be: the wait runs its time */
-    enum run_state state = run_state_of(json_get_text(run, "state"));
+    enum run_state state = run_state_of(name);
     return run_state_is_terminal(state) || state == RUN_PARKED;
 }
 
+/* A run may be megabytes long, and nest deeper than can be read here: whether it rests is asked
+ * for by itself, and the whole, which goes to the client as it comes, only once. */
 static void run_came(struct waiter *waiter, const struct store_answer *answer)
 {
-    struct arena scratch = {0};
-    bool rests = !answer->err.code && answer->text.ptr && run_rests(answer->text, &scratch);
-    arena_free(&scratch);
-    if (!rests && !is_over(waiter)) {
+    bool came = !answer->err.code && answer->text.ptr;
+    if (came && !waiter->whole && state_rests(answer->text))
+        waiter->rests = true;
+    if (!is_over(waiter) && (!waiter->rests || answer->err.code)) {
         look_later(waiter, LOOK_EVERY_US);
         return;
     }
-    int status = rests ? waiter->status_end : waiter->status_open;
+    if (!waiter->whole) {
+        waiter->whole = true;
+        look(waiter);
+        return;
+    }
+    int status = waiter->rests ? waiter->status_end : waiter->status_open;
     struct control_request *request = waiter_finish(waiter);
     if (answer->err.code)
         problem_err(request, &answer->err);
@@ -147,6 +153,7 @@ static struct waiter *run_waiter_new(struct api *api, struct control_request *re
     waiter->run_id = run_id;
     waiter->status_end = status_end;
     waiter->status_open = status_open;
+    waiter->whole = wait_s == 0;
     return waiter;
 }
 
@@ -389,8 +396,10 @@ static void look(struct waiter *waiter)
     snprintf(number, sizeof(number), "%lld", (long long)waiter->seen);
     switch (waiter->kind) {
     case WAITER_RUN:
-        store_pg_query(waiter->api->o.store, "select saga.run_json_v1($1)", params, 1, looked,
-                       waiter);
+        waiter->whole |= waiter->rests;
+        store_pg_query(waiter->api->o.store,
+                       waiter->whole ? "select saga.run_json_v1($1)" : RUN_STATE_SQL, params, 1,
+                       looked, waiter);
         break;
     case WAITER_EVENTS:
         store_pg_query(waiter->api->o.store, "select saga.events_json_v1($1, $2::bigint)", params,
@@ -410,21 +419,26 @@ void api_changed(struct api *api, struct str run_id, enum run_state state)
         next = waiter->next;
         if (waiter->kind == WAITER_REQUEST || (waiter->kind == WAITER_RUN && !rests))
             continue;
-        if (waiter->request && str_eq(waiter->run_id, run_id))
-            look(waiter);
+        if (!waiter->request || !str_eq(waiter->run_id, run_id))
+            continue;
+        waiter->rests = rests;
+        look(waiter);
     }
 }
 
-/* For the end of the daemon: no question will come back any more. */
-void waiters_end(struct api *api)
+void waiters_end(struct api *api, bool all)
 {
-    while (api->waiters) {
-        struct waiter *waiter = api->waiters;
+    for (struct waiter *waiter = api->waiters, *next; waiter; waiter = next) {
         struct control_request *request = waiter->request;
         bool streaming = waiter->kind == WAITER_EVENTS;
+        next = waiter->next;
         if (request)
             control_on_gone(request, NULL, NULL);
-        waiter_free(waiter);
+        waiter->request = NULL;
+        if (waiter->asking && !all)
+            loop_timer_stop(waiter->timer); /* freed when its question comes back */
+        else
+            waiter_free(waiter);
         if (request && streaming)
             control_stream_end(request);
         else if (request)

@@ -86,6 +86,11 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     }
     if (str_eq_z(step->state, "retrying"))
         tries = STR("");
+    if (step->folded.len) {
+        line_add(ctl, "  " STR_FMT " is a loop over " STR_FMT ".", STR_ARG(step->id),
+                 STR_ARG(step->folded));
+        return;
+    }
     bool failed = str_eq_z(step->state, "refused") || str_eq_z(step->state, "unknown") ||
                   str_eq_z(step->state, "retrying");
     line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),
@@ -96,6 +101,8 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
 {
     struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
     const char *said = NULL;
+    if (step->folded.len)
+        return; /* its items are counted already */
     switch (model_phase_of(step)) {
     case MODEL_UNDOING: said = "is being undone"; break;
     case MODEL_UNDO_RETRYING: said = "could not be undone yet; it will be tried again"; break;
@@ -192,25 +199,63 @@ static const char *undo_prospect(const struct model_step *step)
                                  : "would be awaited, and undone if it was applied";
 }
 
+/* What a turn back would do, or has still to do, about this step; NULL: nothing. */
+static const char *undo_left(const struct model_step *step, bool backward)
+{
+    const char *prospect = undo_prospect(step);
+    if (!prospect || model_phase_of(step) >= MODEL_UNDOING)
+        return NULL;
+    if (backward && str_eq_z(step->state, "applied") && !str_eq_z(step->effect, "irreversible"))
+        return "is still to be undone";
+    return prospect;
+}
+
+/* The items of one loop; a long one's are counted by what would become of them. */
+static void undo_items_explain(struct ctl *ctl, const struct model_step *loop,
+                               const struct model_step *items, uint32_t count, bool backward)
+{
+    const char *said[8];
+    uint32_t counts[8] = {0}, kinds = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        const char *left = undo_left(&items[i], backward);
+        uint32_t kind = 0;
+        if (left && count <= MODEL_ITEMS_SHOWN)
+            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(items[i].id), left);
+        while (left && kind < kinds && strcmp(said[kind], left) != 0)
+            kind++;
+        if (!left || kind == ARRAY_LEN(said))
+            continue;
+        if (kind == kinds)
+            said[kinds++] = left;
+        counts[kind]++;
+    }
+    for (uint32_t kind = 0; kind < kinds && count > MODEL_ITEMS_SHOWN; kind++)
+        line_add(ctl, "  " STR_FMT " of " STR_FMT ": each %s.",
+                 STR_ARG(text_count(counts[kind], "item", &ctl->scratch)), STR_ARG(loop->id),
+                 said[kind]);
+}
+
 static void undo_prospects_explain(struct ctl *ctl, const struct model_run *run)
 {
-    bool any = false;
     if (model_is_terminal(run->state))
         return;
     bool backward = run->cause.len > 0;
-    for (uint32_t i = run->steps_count; i-- > 0;) {
-        const struct model_step *step = &run->steps[i];
-        const char *prospect = undo_prospect(step);
-        enum model_phase phase = model_phase_of(step);
-        if (!prospect || phase >= MODEL_UNDOING)
-            continue;
-        if (!any)
-            show_heading(ctl, backward ? "What is still to be undone" : "If it turned back now");
-        any = true;
-        if (backward && str_eq_z(step->state, "applied") && !str_eq_z(step->effect, "irreversible"))
-            prospect = "is still to be undone";
-        line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->id), prospect);
+    size_t before = ctl->out.len;
+    show_heading(ctl, backward ? "What is still to be undone" : "If it turned back now");
+    size_t start = ctl->out.len;
+    for (uint32_t end = run->steps_count; end > 0;) {
+        uint32_t items = model_items_before(run, end);
+        const struct model_step *step = &run->steps[end - items - 1];
+        /* A loop itself does nothing: its items are what can be undone. */
+        const char *left = items ? NULL : undo_left(step, backward);
+        undo_items_explain(ctl, step, step + 1, items, backward);
+        if (left && !step->items)
+            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->id), left);
+        end -= items + 1;
     }
+    bool any = ctl->out.len > start;
+    if (!any)
+        ctl->out.len = before;
     if (!any && !backward) {
         show_heading(ctl, "If it turned back now");
         line_add(ctl, "  Nothing would have to be undone.");
@@ -236,7 +281,9 @@ static int run_explain(struct ctl *ctl)
                  STR_ARG(wall_is_set(run->ended_at)
                              ? text_duration(run->ended_at.us - run->created_at.us, arena)
                              : STR("")));
-    happened_explain(ctl, run);
+    struct model_run folded = *run;
+    model_fold_loops(&folded, arena);
+    happened_explain(ctl, &folded);
     waiting_explain(ctl, run);
     undo_prospects_explain(ctl, run);
     show_residue(ctl, run);

@@ -193,6 +193,16 @@ static bool is_item_of(const struct model_step *step, const struct model_step *l
            step->id.ptr[loop->id.len] == '.';
 }
 
+uint32_t model_items_before(const struct model_run *run, uint32_t end)
+{
+    uint32_t loop = end;
+    while (loop > 0 && memchr(run->steps[loop - 1].id.ptr, '.', run->steps[loop - 1].id.len))
+        loop--;
+    if (loop == 0 || !is_item_of(&run->steps[end - 1], &run->steps[loop - 1]))
+        return 0;
+    return end - loop;
+}
+
 static bool went_wrong(enum model_phase phase)
 {
     return phase == MODEL_RETRYING || phase == MODEL_UNKNOWN || phase == MODEL_REFUSED ||

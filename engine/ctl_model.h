@@ -68,6 +68,8 @@ enum model_phase model_phase_of(const struct model_step *step);
  * wrong with stay. The steps of `run` are replaced by others in the arena. */
 #define MODEL_ITEMS_SHOWN 10
 void model_fold_loops(struct model_run *run, struct arena *arena);
+/* How many steps right before `end` are items of one loop, which stands before them; 0: none. */
+uint32_t model_items_before(const struct model_run *run, uint32_t end);
 /* How long the direction that the phase is about has taken, up to `now` if it is not over; false:
  * it was not begun. */
 bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us);

@@ -132,9 +132,32 @@ static const char *residue_meaning(struct str why)
     return NULL;
 }
 
+/* "send" of "send.3"; "" of what is no item. */
+static struct str loop_of(const struct json *entry)
+{
+    struct str step = json_get_text(entry, "step");
+    const char *dot = step.len ? memchr(step.ptr, '.', step.len) : NULL;
+    return dot ? (struct str){step.ptr, (size_t)(dot - step.ptr)} : STR("");
+}
+
+/* How many entries from `at` on say the same about items of one loop; at least 1. */
+static uint32_t residue_alike(const struct json *residue, uint32_t at)
+{
+    const struct json *first = residue->items[at];
+    struct str loop = loop_of(first);
+    uint32_t end = at + 1;
+    while (loop.len && end < residue->count && str_eq(loop_of(residue->items[end]), loop) &&
+           str_eq(json_get_text(residue->items[end], "why"), json_get_text(first, "why")) &&
+           str_eq(json_get_text(residue->items[end], "reason"), json_get_text(first, "reason")))
+        end++;
+    return end - at;
+}
+
 void show_residue(struct ctl *ctl, const struct model_run *run)
 {
     struct table table = {.indent = 2};
+    bool wide = ctl->format == CTL_FORMAT_WIDE;
+    uint32_t alike = 0, row = 0;
     if (!run->residue || !run->residue->count)
         return;
     show_heading(ctl, "Residue: what is left at the participants");
@@ -145,7 +168,21 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
         const struct json *entry = run->residue->items[i];
         struct str why = json_get_text(entry, "why"), reason = json_get_text(entry, "reason");
         const char *meaning = residue_meaning(why);
-        table_add(&table, json_get_text(entry, "step"), PAINT_NONE);
+        struct str step = json_get_text(entry, "step");
+        if (row == alike) {
+            alike = residue_alike(run->residue, i);
+            row = 0;
+        }
+        if (!wide && alike > MODEL_ITEMS_SHOWN && row == MODEL_ITEMS_SHOWN) {
+            uint32_t more = alike - row;
+            step =
+                arena_printf(&ctl->scratch, "%u more of " STR_FMT, more, STR_ARG(loop_of(entry)));
+            i += more - 1;
+            row = alike;
+        } else {
+            row++;
+        }
+        table_add(&table, step, PAINT_NONE);
         table_add(&table, meaning ? str_z(meaning) : why,
                   str_eq(why, STR("declared")) ? PAINT_NONE : PAINT_YELLOW);
         table_add(&table,

@@ -69,9 +69,13 @@ void task_offer(struct draft *draft, const struct instance *instance, enum direc
 {
     const struct plan_action *action = action_of(draft, instance, direction);
     side->state = STEP_WAITING;
-    side->next_at = action->worker.schedule_timeout_us
-                        ? wall_add(draft->event->now, action->worker.schedule_timeout_us)
-                        : WALL_NONE;
+    /* Nobody may take it past its budget; nor what may have been done, past its key's lifetime. */
+    side->next_at = side->budget_at;
+    if (side->maybe_applied && action->effect == EFFECT_COMPENSABLE)
+        side->next_at = wall_first(side->next_at, side->key_valid_until);
+    if (action->worker.schedule_timeout_us)
+        side->next_at = wall_first(side->next_at,
+                                   wall_add(draft->event->now, action->worker.schedule_timeout_us));
     offer_command(draft, instance, direction, side->generation);
 }
 
@@ -125,6 +129,11 @@ bool task_take_decide(struct draft *draft)
     if (side.state != STEP_WAITING || draft->run->now.paused || draft->event->hold) {
         lost(draft, "it is not offered any more");
         return false;
+    }
+    if (wall_passed(side.next_at, now)) {
+        task_due(draft, instance, direction);
+        lost(draft, "the time in which it could be taken is over");
+        return true;
     }
     const struct plan_action *action = action_of(draft, instance, direction);
     struct run_task *task = arena_new(draft->scratch, struct run_task);

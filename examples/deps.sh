@@ -11,7 +11,7 @@ packages=(
     curl python3 git procps util-linux                # the demo
 )
 # What only the tests need: deps.sh check
-[ "${1:-}" = check ] && packages+=(libcmocka-dev binutils openssl groff-base jq)
+[ "${1:-}" = check ] && packages+=(libcmocka-dev binutils openssl groff-base jq libfaketime)
 
 missing=()
 for package in "${packages[@]}"; do

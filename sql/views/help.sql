@@ -9,16 +9,18 @@ select h.topic, h.try_this
       (4, 'its history', 'select at, step_id, what, detail from saga.timeline '
                          'where run_id = ''...'' order by seq'),
       (5, 'why is it not finished?', 'select * from saga.why_waiting where run_id = ''...'''),
-      (6, 'what needs a person?', 'select run_id, reason, step_id, error, next_verbs '
+      (6, 'what does not go on by itself?', 'select * from saga.stuck'),
+      (7, 'why is it not undone?', 'select * from saga.why_not_compensated where run_id = ''...'''),
+      (8, 'what needs a person?', 'select run_id, reason, step_id, error, next_verbs '
                                   'from saga.dead_letters'),
-      (7, 'decide', 'select saga.retry(''RUN'', ''reason''), or settle, skip, compensate, abandon, '
+      (9, 'decide', 'select saga.retry(''RUN'', ''reason''), or settle, skip, compensate, abandon, '
                     'cancel, pause, resume; \df saga.* lists them'),
-      (8, 'what became of that?', 'select * from saga.requests order by at desc limit 20'),
-      (9, 'start a run with your own rows', 'begin; insert into orders ...; '
+      (10, 'what became of that?', 'select * from saga.requests order by at desc limit 20'),
+      (11, 'start a run with your own rows', 'begin; insert into orders ...; '
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
-      (10, 'who does the work?', 'select * from saga.daemons'),
-      (11, 'what does the clock start?', 'select * from saga.schedules'),
-      (12, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (12, 'who does the work?', 'select * from saga.daemons'),
+      (13, 'what does the clock start?', 'select * from saga.schedules'),
+      (14, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

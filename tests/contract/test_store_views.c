@@ -266,10 +266,43 @@ static void why_waiting(void **state)
                                            "null) <> (w.run_id is not null) or r.waiting_for is "
                                            "distinct from w.waiting_for"),
                         "0");
+    assert_string_equal(pg_test_sql(admin, "select string_agg(run_id || ': ' || why, ', ' order by "
+                                           "run_id) from saga.stuck"),
+                        "ORD-2: it is parked: outcome_unknown, paused: it is paused");
     pg_test_sql(admin, "update saga.shard set lane_no = null");
+    assert_string_equal(pg_test_sql(admin, "select why from saga.stuck where run_id = 'retry'"),
+                        "no living daemon carries its shard");
     assert_string_equal(
         pg_test_sql(admin, "select waiting_for from saga.why_waiting where run_id = 'retry'"),
         "owner");
+}
+
+/* What is not undone of a run that has turned back, and why. */
+static void why_not_compensated(void **state)
+{
+    static struct rig_unit unit;
+    static const char *const sql =
+        "select string_agg(step_id || ': ' || why || ', ' || detail, '; ' order by position) "
+        "from saga.why_not_compensated where run_id = '%s'";
+    (void)state;
+    write_walked_back("ORD-1");
+    assert_string_equal(pg_test_sql(admin, sql, "ORD-1"), "");
+    rig_unit_init(&unit, &rig);
+    rig_start(&unit, "back", "{}");
+    rig_claim(&unit, "back", 0, DIRECTION_EXECUTE, 1)->state.state = STEP_APPLIED;
+    rig_claim(&unit, "back", 1, DIRECTION_EXECUTE, 2)->state.state = STEP_APPLIED;
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    rig_unit_init(&unit, &rig);
+    struct record_run *now = rig_state(&unit, "back", RUN_COMPENSATING);
+    now->turn = 1;
+    struct record_effect *undo = rig_claim(&unit, "back", 1, DIRECTION_COMPENSATE, 3);
+    undo->turn = 1;
+    undo->state.state = STEP_REFUSED;
+    undo->state.error = STR("{\"code\":\"gone\",\"status\":410,\"message\":\"no such charge\"}");
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    assert_string_equal(pg_test_sql(admin, sql, "back"),
+                        "reserve: not_begun, what was built on it is undone first; "
+                        "charge: failed, 410 gone no such charge");
 }
 
 /* Lists come newest first, filtered, in pages that lose and repeat nothing. */
@@ -382,8 +415,13 @@ static void views_teach(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(run_json),    CASE(timeline),  CASE(dead_letters),
-                                       CASE(why_waiting), CASE(run_pages), CASE(definitions),
+    const struct CMUnitTest tests[] = {CASE(run_json),
+                                       CASE(timeline),
+                                       CASE(dead_letters),
+                                       CASE(why_waiting),
+                                       CASE(why_not_compensated),
+                                       CASE(run_pages),
+                                       CASE(definitions),
                                        CASE(views_teach)};
     pg_test_start();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,35 @@ def a_text_1(env):
 
 
 @case
+def nested_as_deep_as_it_may_be(env):
+    """An output as deep as JSON may be: whoever waits for the run's end hears of it at once, also
+    where the whole is too deep to be read; a signal that is too deep is refused with the reason."""
+    ledger = env.ledger("svc")
+    deep = json.loads("[" * 64 + "]" * 64)
+    ledger.always("/deep", Answer(200, deep))
+    daemon = env.daemon("a").start()
+    daemon.apply(flow("""
+  - {id: get, action: {post: svc/deep}, compensate: {post: svc/undo}}
+""", name="deep") + 'output: "${{ steps.get.output }}"\n')
+    begun = time.monotonic()
+    reply = daemon.submit("deep", {}, "d-1", wait=60)
+    assert reply.status == 200 and reply.json()["output"] == deep, reply
+    assert daemon.http("GET", "/v1/runs/d-1", headers={"Prefer": "wait=60"}).status == 200
+    assert daemon.ctl("wait", "d-1", "--timeout", "30s").code == 0
+    assert time.monotonic() - begun < 30, "nobody was told"
+    daemon.apply(flow("""
+  - {id: get, action: {wait_for: go}}
+""", name="waits"))
+    daemon.start_run("waits", {}, "w-1")
+    request = env.sql("select saga.signal('w-1', 'go', '%s')" % ("[" * 80 + "]" * 80))
+    said = wait_until("it is refused", lambda: env.sql(
+        "select answer from saga.requests where id = '%s' and outcome = 'refused'" % request))
+    assert "nested too deeply" in said, said
+    assert daemon.http("POST", "/v1/runs/w-1/signal", {"name": "go", "data": 1}).status == 200
+    assert env.wait_state("w-1") == "completed"
+
+
+@case
 def a_text_2(env):
     """Raw bytes from programs and odd charsets from services: the outcome is recorded every time,
     and nothing that reads the row stumbles."""

@@ -2,6 +2,7 @@
 """The workflows of examples/ against a real daemon, a real database and ledgers of effects."""
 
 import glob
+import json
 import os
 import subprocess
 import threading
@@ -38,14 +39,15 @@ def all_of_them(env):
     """Every example compiles without a warning, its tests pass, and with every fault each promise
     is held."""
     files = sorted(f for f in glob.glob(FOLDER + "/*/*.yaml") if not f.endswith(".test.yaml"))
-    assert len(files) >= 6, files
-    for file in files:
-        checked = subprocess.run([SAGACTL, "validate", file], capture_output=True, text=True)
+    assert len(files) >= 10, files
+    for folder in sorted({os.path.dirname(f) for f in files}):  # together: a child is known to its parent
+        checked = subprocess.run([SAGACTL, "validate", *(f for f in files if f.startswith(folder + "/"))],
+                                 capture_output=True, text=True)
         assert checked.returncode == 0 and "warning" not in checked.stdout + checked.stderr, checked
+    for file in files:
         tests = file.replace(".yaml", ".test.yaml")
         tests = tests if os.path.exists(tests) else file
-        if "\ntests:" not in source(os.path.relpath(tests, FOLDER)):
-            continue
+        assert "\ntests:" in source(os.path.relpath(tests, FOLDER)), tests
         for more in ([], ["--faults"]):
             done = subprocess.run([SAGACTL, "test", *more, tests], capture_output=True, text=True)
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr
@@ -157,6 +159,163 @@ def payout(env):
     there = [e.key.split(":")[1] for e in mine if e.key.endswith(":execute")]
     back = [e.key.split(":")[1] for e in mine if e.key.endswith(":compensate")]
     assert sorted(there) == sorted(back) and len(set(back)) == len(back) > 0, (there, back)
+
+
+ORDER = {"order_id": "1", "to": "Lisbon", "cents": 4200,
+         "parcels": [{"id": "P-%d" % n, "sku": "tea", "grams": 500} for n in range(1, 7)]}
+
+
+def children(env, run_id):
+    return env.sql("select string_agg(distinct concat_ws(' ', state, cause), ', ') "
+                   "from saga.runs where parent = '%s'" % run_id)
+
+
+@case
+def shipment(env):
+    """Six parcels are six runs, through a kill; a declined charge calls all of them back, a parcel
+    that the carrier or the schema refuses its siblings."""
+    ledger, daemon = ready(env, "shipment/parcel.yaml", "warehouse", "carrier", "bank", "mail")
+    env.sequential = False  # four children at a time
+    daemon.apply(source("shipment/shipment.yaml"))
+
+    def label(request):
+        if request.method == "DELETE":
+            return Answer()
+        ref, to = request.json()["ref"], request.json()["to"]
+        return Answer(422, {"message": "not served"}) if (ref, to) == ("P-3", "Atlantis") else \
+            Answer(201, {"tracking": "TR-" + ref}, delay=0.2)
+
+    ledger.always("/labels", label)
+    daemon.start_run("shipment", ORDER)
+    wait_until("some have a label", lambda: ledger.done(path="/labels"))
+    daemon.kill()
+    start(env, daemon)
+    assert env.wait_state("shipment-1") == "completed"
+    assert daemon.show("shipment-1")["output"]["tracking"] == ["TR-P-%d" % n for n in range(1, 7)]
+    assert env.state("shipment-1~send.P-4") == "completed"
+    labels = [e.key for e in ledger.done(path="/labels")]
+    assert sorted(labels) == ["shipment-1~send.P-%d:label:execute" % n for n in range(1, 7)], labels
+
+    ledger.always("/holds/2/capture", Answer(402, {"code": "expired"}))
+    before = len(ledger.done())
+    daemon.start_run("shipment", dict(ORDER, order_id="2"))
+    assert env.wait_state("shipment-2") == "compensated"
+    assert children(env, "shipment-2") == "compensated parent", children(env, "shipment-2")
+    keys = [e.key for e in ledger.done()[before:]]
+    for step in ("pick", "label"):
+        back = sorted(k for k in keys if k.endswith(":%s:compensate" % step))
+        assert back == ["shipment-2~send.P-%d:%s:compensate" % (n, step) for n in range(1, 7)], back
+    assert keys[-1] == "shipment-2:hold:compensate", keys
+
+    daemon.start_run("shipment", dict(ORDER, order_id="3", to="Atlantis"))
+    assert env.wait_state("shipment-3") == "compensated"
+    error = daemon.show("shipment-3")["error"]
+    assert error["code"] == "child_compensated" and "not served" in error["message"], error
+    assert not ledger.seen(path="/holds/3/capture")
+    daemon.start_run("shipment", dict(ORDER, order_id="4", parcels=[
+        {"id": "P-9", "sku": "anvil", "grams": 90000}]))
+    assert env.wait_state("shipment-4") == "compensated"
+    error = daemon.show("shipment-4")["error"]
+    assert error["code"] == "input_invalid" and "grams" in error["message"], error
+    assert children(env, "shipment-4") == "", children(env, "shipment-4")
+    daemon.start_run("parcel", {"parcel": "P-7", "sku": "tea", "grams": 1, "to": "Lisbon"})
+    assert env.wait_state("parcel-P-7") == "completed", "it is a workflow like any other"
+
+
+LAST_TICK = """
+    with local(now) as (select now() at time zone 'Europe/Berlin'),
+    tick(at) as (select (((now - interval '03:30')::date + time '03:30') at time zone 'Europe/Berlin')
+                 from local)
+"""
+
+
+@case
+def reconcile(env):
+    """A night that nobody was there for is made up for: every day that is open, each difference
+    once. What the books refuse leaves the days open."""
+    env.sql(source("reconcile/setup.sql"))
+    ledger, daemon = ready(env, "reconcile/reconcile.yaml", "books")
+    env.sequential = False  # corrections are taken back five at a time
+    wait_until("the schedule is known", lambda: env.rows("select * from saga.schedules"))
+    daemon.kill()
+    day = "((at at time zone 'Europe/Berlin')::date - %d)"
+    for back, name, ours, theirs in ((1, "a", 100, 100), (1, "b", 100, 90), (3, "c", 50, None),
+                                     (1, "d", None, 7), (0, "e", 5, None)):
+        for table, column, cents in (("payment", "id", ours), ("bank_line", "payment", theirs)):
+            if cents is not None:
+                env.sql(LAST_TICK + "insert into shop.%s (%s, day, cents) select '%s', %s, %d from tick"
+                        % (table, column, name, day % back, cents))
+    env.sql(LAST_TICK + "update saga.schedule set last_tick = at - interval '1 min' from tick")
+    run_id, tick, until = env.sql(
+        LAST_TICK + "select to_char(at at time zone 'UTC', '\"reconcile-\"YYYYMMDD\"T\"HH24MISS\"Z\"'), "
+        "to_char(at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), %s from tick" % (day % 1)
+    ).split("|")
+    start(env, daemon)
+    wait_until("the night is made up for", lambda: env.states().get(run_id))
+    assert env.wait_state(run_id) == "completed"
+    assert daemon.show(run_id)["output"] == {"until": until, "corrections": 3}, daemon.show(run_id)
+    sent = {e.key: json.loads(e.body) for e in ledger.done(path="/corrections")}
+    assert sent == {"%s:correct.%s:execute" % (run_id, name): {"payment": name, "cents": cents}
+                    for name, cents in (("b", -10), ("c", -50), ("d", 7))}, sent
+    by_hand = daemon.start_run("reconcile", {"at": tick})
+    assert env.wait_state(by_hand) == "compensated", "the days are done"
+    assert len(ledger.done(path="/corrections")) == 3
+
+    ledger.always("/corrections", lambda r: Answer(409, {"code": "closed"})
+                  if r.method == "POST" and r.json()["payment"] == "b" else Answer())
+    env.sql("delete from shop.reconciled")
+    later = env.sql("select saga.time_text('%s'::timestamptz + interval '1 s')" % tick)
+    by_hand = daemon.start_run("reconcile", {"at": later})
+    assert env.wait_state(by_hand) == "compensated"
+    mine = [e for e in ledger.done() if e.key.startswith(by_hand)]
+    there = sorted(e.key.split(":")[1] for e in mine if e.key.endswith(":execute"))
+    back = sorted(e.key.split(":")[1] for e in mine if e.key.endswith(":compensate"))
+    assert there == back and set(there) <= {"correct.c", "correct.d"}, (there, back)
+    assert env.sql("select count(*) from shop.reconciled") == "0"
+
+
+@case
+def onboarding(env):
+    """The agency is faster than the post, a date and a sleep pass, with kills in between; silence
+    withdraws the offer."""
+    ledger, daemon = ready(env, "onboarding/onboarding.yaml", "directory", "letters")
+    text = source("onboarding/onboarding.yaml")
+    short = text.replace("timeout: 7d", "timeout: 4s").replace("timeout: 14d", "timeout: 1s")
+    short = short.replace("{sleep: 30d}", "{sleep: 1s}")  # the weeks of the example in seconds
+    assert short.count("4s") == short.count("sleep: 1s") == 1
+    daemon.apply(short)
+    starts = env.sql("select saga.time_text(now() + interval '6 s')")
+    ann = {"person": "ann", "email": "ann@example.org", "starts": starts}
+    daemon.start_run("onboarding", ann)
+    daemon.start_run("onboarding", dict(ann, person="bob"))
+
+    def signal(person, name, data):
+        return daemon.http("POST", "/v1/runs/onboarding-%s/signal" % person, {"name": name, "data": data})
+
+    assert signal("ann", "background-check", {"passed": True}).status == 200
+    daemon.kill()
+    start(env, daemon)
+    assert signal("ann", "background-check", {"passed": True}).status == 200, "as the first time"
+    assert signal("ann", "background-check", {"passed": False}).status == 409
+    assert signal("ann", "badge-printed", 1).status == 422
+    assert signal("ann", "contract-signed", {"date": "2026-10-20"}).status == 200
+    assert env.wait_state("onboarding-bob") == "compensated", "nobody has signed"
+    error = daemon.show("onboarding-bob")["error"]
+    assert error["code"] == "signal_timeout", error
+    assert [e["step"] for e in daemon.show("onboarding-bob")["residue"]] == ["remind"]
+    assert env.wait_state("onboarding-ann") == "completed"
+    assert daemon.show("onboarding-ann")["output"] == {"signed_on": "2026-10-20", "reminded": False}
+    opened = env.sql("select min(started_at) >= '%s' from saga.steps where run_id = 'onboarding-ann' "
+                     "and step_id = 'open'" % starts)
+    assert opened == "t", "not before the first day"
+    assert sorted(e.path for e in ledger.done() if e.key.startswith("onboarding-bob")) == \
+        ["/offers", "/people/bob", "/people/bob", "/reminders", "/withdrawals"]
+
+    daemon.start_run("onboarding", dict(ann, person="cid"))
+    assert signal("cid", "contract-signed", {"date": "2026-10-21"}).status == 200
+    assert signal("cid", "background-check", {"passed": False}).status == 200
+    assert env.wait_state("onboarding-cid") == "compensated", "the check is not passed"
+    assert ledger.done(key="onboarding-cid:offer:compensate")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Two daemons on one database: each run has one owner at any time, whatever is killed or frozen."""
 
+import glob
 import hashlib
 import os
 import signal
@@ -503,6 +504,43 @@ steps:
     env.wait_all(40)
     assert set(env.states().values()) == {"completed"}
     assert set(counts.values()) == {4}, counts
+
+
+def at_another_time(offset):
+    """A daemon whose wall clock is wrong by that; leases go by the clock that counts from boot."""
+    libs = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    assert libs, "libfaketime is not installed"
+    return {"LD_PRELOAD": libs[0], "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
+
+
+@case
+def a_time_2(env):
+    """Three daemons, one ten minutes ahead, one behind, and the fast one is killed: nobody takes
+    over live work, no attempt is doubled, times are the database's."""
+    ledger = env.ledger("svc")
+    ledger.always("/", Answer(200, delay=0.3))
+    fast = env.daemon("fast").start(*LEASE, environ=at_another_time("+10m"))
+    fast.apply(TWO)
+    right = env.daemon("right").start(*LEASE)
+    slow = env.daemon("slow").start(*LEASE, environ=at_another_time("-10m"))
+    wait_until("each has a share", lambda: len(shares(env)) == 3 and
+               min(shares(env).values()) >= 15, 30)
+    daemons = (fast, right, slow)
+    for n in range(60):
+        daemons[n % 3].start_run("two", {"n": n}, "r-%d" % n)
+    fast.kill()
+    killed = time.monotonic()
+    env.wait_all(60)
+    assert set(env.states().values()) == {"completed"}
+    took = time.monotonic() - killed
+    assert took < 60, took
+    twice = [r for r in ledger.requests if r.attempt > 1]
+    assert not twice, twice
+    late = env.sql("select count(*) from saga.run where created_at not between "
+                   "now() - interval '3 minutes' and now()")
+    assert late == "0", late
+    assert env.sql("select count(*) from saga.attempts where ended_at < sent_at") == "0"
 
 
 if __name__ == "__main__":

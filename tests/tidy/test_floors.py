@@ -3,6 +3,7 @@
 
 The floors are those of the Makefile (FLOOR0 to FLOOR7), so the archives and this test agree.
 """
+import glob
 import os
 import re
 import subprocess
@@ -156,6 +157,10 @@ for name in sorted(headers):
     if code.returncode:
         problems.append(f"{name}: does not stand alone: {code.stderr.splitlines()[0]}")
 claim("every header stands alone", problems)
+
+problems = [name for name in sorted(glob.glob("tests/**/test_*.*", recursive=True))
+            if name.endswith((".py", ".sh")) and not os.access(name, os.X_OK)]
+claim("every test script can be run", [f"{name}: is not executable" for name in problems])
 
 print(f"{passed} passed, {len(failures)} failed")
 sys.exit(bool(failures))

@@ -66,6 +66,22 @@ def looping():
                            step("sender")], run_id="order-4")
 
 
+def stopped_loop():
+    """A long loop on its way back: most of it undone, one item not."""
+    items = [step("send.%d" % n, "applied", attempts=1, compensation_attempts=1,
+                  compensation_state="applied" if n > 20 else None) for n in range(40)]
+    items[20].update(compensation_state="refused", compensation_error=BROKEN)
+    left = [{"step": "send.%d" % n, "key": "order-7:send.%d:execute" % n, "state": "applied",
+             "why": "not_undone", "reason": "compensation_failed" if n == 20 else None}
+            for n in range(21)]
+    return run("parked", [step("reserve", "applied"), step("send", "applied", attempts=0, items=40),
+                          *items, step("mark", "applied", attempts=0, items=1),
+                          step("mark.a", "applied", compensation_state="applied")],
+               run_id="order-7", cause="step_refused", error={"step": "close", **DECLINED},
+               park_reason="compensation_failed", residue=left,
+               next_verbs=["retry", "settle", "skip", "abandon"])
+
+
 def family():
     """A child that waits for its own child."""
     return run("running", [step("pack", "applied"), step("ship", "claimed")],
@@ -89,6 +105,7 @@ class Output(CtlCase):
         done["run_id"] = "order-3"
         add_run(self.fake, done)
         add_run(self.fake, looping())
+        add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
         add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
                                start_at=at(3600), waiting_for="timer"))
@@ -224,6 +241,8 @@ class Output(CtlCase):
                 ("show_queued", ["show", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
+                ("explain_loop", ["explain", "order-4"]),
+                ("explain_stopped_loop", ["explain", "order-7"]),
                 ("explain_completed", ["explain", "order-3"]),
                 ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
                 ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
