@@ -101,7 +101,18 @@ static void taker_remove(struct queue_taker *taker)
 static void taker_wake(void *arg)
 {
     struct queue_taker *taker = arg;
+    taker->woken = NULL;
     taker->ready(taker->arg);
+}
+
+static void wake_next(struct queues *queues, struct queue *queue)
+{
+    struct queue_taker *taker = queue->takers;
+    if (!taker || !queue->first)
+        return;
+    taker_remove(taker);
+    taker->woken = queue;
+    loop_defer(queues->loop, &taker->call, taker_wake, taker);
 }
 
 static void offer(void *arg, struct str queue_name, struct str run_id, struct str key)
@@ -117,11 +128,7 @@ static void offer(void *arg, struct str queue_name, struct str run_id, struct st
     *offer->queue->tail = offer;
     offer->queue->tail = &offer->next;
     map_insert(&queues->keys, &offer->node, str_hash(key));
-    struct queue_taker *taker = offer->queue->takers;
-    if (taker) {
-        taker_remove(taker);
-        loop_defer(queues->loop, &taker->call, taker_wake, taker);
-    }
+    wake_next(queues, offer->queue);
 }
 
 struct port_tasks queues_port(struct queues *queues)
@@ -162,4 +169,7 @@ void queues_unwait(struct queues *queues, struct queue_taker *taker)
     if (taker->queue)
         taker_remove(taker);
     loop_defer_cancel(queues->loop, &taker->call);
+    if (taker->woken)
+        wake_next(queues, taker->woken);
+    taker->woken = NULL;
 }

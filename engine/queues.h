@@ -24,6 +24,7 @@ bool queues_pop(struct queues *queues, struct str queue, struct arena *arena, st
 struct queue_taker {
     struct queue_taker *next, *prev;
     struct queue *queue; /* NULL: does not wait */
+    struct queue *woken; /* the call is on its way */
     struct loop_call call;
     void (*ready)(void *arg); /* there may be a task: called from the loop, the wait is over */
     void *arg;
@@ -31,6 +32,7 @@ struct queue_taker {
 
 /* Each task that is offered wakes one taker, the one that has waited longest. */
 void queues_wait(struct queues *queues, struct str queue, struct queue_taker *taker);
+/* One that was woken and does not come any more passes that on to the next. */
 void queues_unwait(struct queues *queues, struct queue_taker *taker);
 
 #endif

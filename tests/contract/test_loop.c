@@ -1,5 +1,6 @@
-/* The event loop: order within a turn, and the clocks. */
+/* The event loop: order within a turn, and the clocks; the queues of workers, which live on it. */
 #include "engine/loop.h"
+#include "engine/queues.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -242,6 +243,47 @@ static void test_database_time_moves(void **state)
     assert_in_range(loop_wall(w->loop).us, now_us + 15 * MS_US, now_us + 500 * MS_US);
 }
 
+static void first_ready(void *arg)
+{
+    note(arg, "first");
+}
+
+static void second_ready(void *arg)
+{
+    note(arg, "second");
+}
+
+/* Each task wakes one taker; one that is gone before it could come passes it on. */
+static void test_a_taker_that_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct arena arena = {0};
+    struct queues *queues = queues_new(w->loop);
+    struct port_tasks port = queues_port(queues);
+    struct queue_taker first = {.ready = first_ready, .arg = w};
+    struct queue_taker second = {.ready = second_ready, .arg = w};
+    struct str key;
+    queues_wait(queues, STR("q"), &first);
+    queues_wait(queues, STR("q"), &second);
+    port.offer(port.arg, STR("q"), STR("r1"), STR("r1:a:execute"));
+    queues_unwait(queues, &first);
+    loop_turn(w->loop, 0);
+    assert_string_equal(w->trace, "second ");
+    assert_true(queues_pop(queues, STR("q"), &arena, &key));
+    assert_string_equal(key.ptr, "r1:a:execute");
+    /* Nothing is passed on when somebody else has taken it. */
+    queues_wait(queues, STR("q"), &first);
+    queues_wait(queues, STR("q"), &second);
+    port.offer(port.arg, STR("q"), STR("r1"), STR("r1:b:execute"));
+    assert_true(queues_pop(queues, STR("q"), &arena, &key));
+    queues_unwait(queues, &first);
+    loop_turn(w->loop, 0);
+    assert_string_equal(w->trace, "second ");
+    queues_unwait(queues, &second);
+    queues_free(queues);
+    arena_free(&arena);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -254,6 +296,7 @@ int main(void)
         TEST(test_a_daemon_5),
         TEST(test_database_time_begins),
         TEST(test_database_time_moves),
+        TEST(test_a_taker_that_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
