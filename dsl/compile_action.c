@@ -54,8 +54,11 @@ static void one_kind_check(struct compiler *cx, const struct node *node, const s
             diag->other_line = place.line;
             diag->other_column = place.column;
         } else if (key->kinds && kind->kinds && !strstr(key->kinds, kind->kinds)) {
-            node_error(cx, "E111", pair->key, "`%s` does not belong to a `%s`", key->name,
-                       kind->name);
+            struct diag *diag = node_error(cx, "E111", pair->key, "`%s` does not belong to a `%s`",
+                                           key->name, kind->name);
+            if (strcmp(kind->name, "wait_for") == 0 && strcmp(key->name, "outcomes") == 0)
+                diag_help(cx->diags, diag,
+                          "a signal is data: let a later step look at it, or its `if`");
         }
     }
 }

@@ -477,7 +477,10 @@ static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
     struct diag *diag =
         node_error(&tx->cx, "E104", node, "an operator cannot `" STR_FMT "`", STR_ARG(node->text));
     const char *nearest = diag_nearest(node->text, words, count);
-    if (nearest)
+    if (str_eq(node->text, STR("signal")))
+        diag_help(tx->cx.diags, diag,
+                  "a signal stands under the test's `signals`: `signals: {NAME: {after: 5s}}`");
+    else if (nearest)
         diag_help(tx->cx.diags, diag, "did you mean `%s`?", nearest);
     else
         diag_help(tx->cx.diags, diag,

@@ -189,6 +189,20 @@ static void schedule_input_check(struct compiler *cx, const struct node *node,
                    STR_ARG(errors.list[i].pointer), STR_ARG(errors.list[i].message));
 }
 
+/* The ticks that were missed are due one right after the other. */
+static void missed_ticks_check(struct compiler *cx, const struct node *catch_up,
+                               const struct plan_schedule *schedule)
+{
+    if (schedule->catch_up != CATCH_UP_ALL || schedule->overlap != OVERLAP_SKIP)
+        return;
+    struct diag *diag =
+        node_warning(cx, "W317", catch_up,
+                     "`catch_up: all` beside `overlap: skip`: a missed tick is skipped while the "
+                     "run of the one before is open");
+    diag_help(cx->diags, diag,
+              "say `overlap: queue`, or `catch_up: last` if one run makes up for all");
+}
+
 void schedule_compile(struct compiler *cx, const struct node *node)
 {
     const struct expr_rules rules = {
@@ -220,6 +234,7 @@ void schedule_compile(struct compiler *cx, const struct node *node)
     if ((part = node_get(node, "catch_up")) &&
         read_choice(cx, part, LANG_SCHEDULE, "catch_up", catch_up_word, &value))
         schedule->catch_up = (enum schedule_catch_up)(value - 1);
+    missed_ticks_check(cx, part, schedule);
     if ((part = node_get(node, "input")))
         schedule->input = template_compile(cx, part, &rules);
     cx->plan->schedule = schedule;

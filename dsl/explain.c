@@ -585,6 +585,14 @@ static const struct {
          "    deadline: 1h\n"
          "    # ...\n"
          "    - {id: pause, action: {sleep: 30m}}\n"),
+    PAGE("W317", "missed ticks that are skipped",
+         "`catch_up: all` makes a run for each tick that nobody was there for, one right\n"
+         "after the other. `overlap: skip`, the default, skips a tick while the run before\n"
+         "it is open, so that of several missed ticks only the first one may get its run.\n",
+         "    schedule: {cron: \"30 3 * * *\", catch_up: all}\n",
+         "    schedule: {cron: \"30 3 * * *\", catch_up: all, overlap: queue}\n"
+         "    # or, if one run makes up for all that was missed:\n"
+         "    schedule: {cron: \"30 3 * * *\", catch_up: last}\n"),
     PAGE("W312", "a loop whose instances have no names",
          "Without `key_by` an instance is named by its place in the list. If the list is\n"
          "fetched again and comes in another order, the place says nothing about the item.\n",

@@ -335,8 +335,8 @@ static void attempt_history(struct draft *draft, const struct instance *instance
     draft_record(draft, &record);
 }
 
-/* An answer that cannot be kept, or is not what the workflow declares, is told; the work is done all
- * the same, and never repeated for its answer's sake. */
+/* An answer that cannot be kept, or is not what the workflow declares, is told; the work is done
+ * all the same, and never repeated for its answer's sake. */
 static void output_look(struct draft *draft, const struct instance *instance,
                         enum direction direction, struct effect_state *side)
 {

@@ -571,12 +571,35 @@ static void report_print(struct faults *faults, const struct test_case *test,
 
 /* --- the front door ---------------------------------------------------------------------- */
 
+/* Every signal that is waited for comes at once, with what the workflow reads of it. */
+static void signals_make(const struct test_file *file, struct arena *arena, struct test_case *out)
+{
+    const struct plan *plan = file->plan;
+    struct test_verb *verbs = arena_array(arena, struct test_verb, plan->steps_count);
+    for (uint16_t i = 0; i < plan->steps_count; i++) {
+        const struct plan_action *action = &plan->steps[i].action;
+        bool repeated = false;
+        if (action->kind != ACTION_WAIT_FOR)
+            continue;
+        for (uint32_t j = 0; j < out->verbs_count && !repeated; j++)
+            repeated = str_eq_z(verbs[j].name, action->wait_for.signal);
+        if (!repeated)
+            verbs[out->verbs_count++] = (struct test_verb){.verb = "signal",
+                                                           .step = STR(""),
+                                                           .reason = STR(""),
+                                                           .output = file->outputs[i],
+                                                           .name = str_z(action->wait_for.signal)};
+    }
+    out->verbs = verbs;
+}
+
 static int sample_make(struct ctl *ctl, const struct test_file *file, struct arena *arena,
                        struct test_case *out)
 {
     struct schema_errors errors;
     *out = (struct test_case){.name = "", .line = 1};
     out->input = dsl_sample_input(file->plan, arena, &errors);
+    signals_make(file, arena, out);
     if (out->input)
         return CTL_OK;
     ctl_say(ctl, "%s: no input can be made from the schema: %s" STR_FMT " " STR_FMT, file->name,

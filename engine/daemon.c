@@ -60,6 +60,7 @@ static void lease_check(struct daemon *daemon)
     log_warn("the lease may have run out while this daemon stood still: loading everything again");
     daemon->owned = false;
     runner_lost(daemon->runner);
+    queues_clear(daemon->queues);
     store_pg_reacquire(daemon->store);
 }
 
@@ -134,6 +135,7 @@ static void daemon_lost(void *arg)
         log_warn("lost its lease");
     daemon->owned = false;
     runner_lost(daemon->runner);
+    queues_clear(daemon->queues);
 }
 
 static void daemon_down(void *arg)

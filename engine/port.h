@@ -98,6 +98,8 @@ struct port_plans {
 struct port_tasks {
     void *arg;
     void (*offer)(void *arg, struct str queue, struct str run_id, struct str key);
+    /* The run has ended: none of its tasks is to be taken any more. May be NULL. */
+    void (*forget)(void *arg, struct str run_id);
 };
 
 struct run_event;

@@ -16,6 +16,8 @@ struct queues *queues_new(struct loop *loop);
 void queues_free(struct queues *queues); /* NULL is allowed; takers must be gone */
 
 struct port_tasks queues_port(struct queues *queues);
+/* The lease is lost: whoever owns the runs offers their tasks. */
+void queues_clear(struct queues *queues);
 
 /* The key of the task that was offered first, copied into `arena`; false: the queue is empty. */
 bool queues_pop(struct queues *queues, struct str queue, struct arena *arena, struct str *key);
@@ -24,7 +26,8 @@ bool queues_pop(struct queues *queues, struct str queue, struct arena *arena, st
 struct queue_taker {
     struct queue_taker *next, *prev;
     struct queue *queue; /* NULL: does not wait */
-    struct queue *woken; /* the call is on its way */
+    struct str name;     /* of the queue; its owner's memory */
+    bool woken;          /* ready will be called */
     struct loop_call call;
     void (*ready)(void *arg); /* there may be a task: called from the loop, the wait is over */
     void *arg;
@@ -32,7 +35,6 @@ struct queue_taker {
 
 /* Each task that is offered wakes one taker, the one that has waited longest. */
 void queues_wait(struct queues *queues, struct str queue, struct queue_taker *taker);
-/* One that was woken and does not come any more passes that on to the next. */
 void queues_unwait(struct queues *queues, struct queue_taker *taker);
 
 #endif

@@ -766,6 +766,8 @@ void work_finish(struct runner *runner, struct work *work)
             runner->config.tasks.offer(runner->config.tasks.arg, command->offer.queue, slot->id,
                                        command->offer.key);
     }
+    if (run_state_is_terminal(answer.state) && runner->config.tasks.forget)
+        runner->config.tasks.forget(runner->config.tasks.arg, slot->id);
     runner->stats.started += work->event.kind == EVENT_START;
     for (uint32_t i = 0; i < work->decision.records_count; i++)
         if (work->decision.records[i].kind == RECORD_RUN)

@@ -58,7 +58,7 @@ struct runner_verb {
     struct str run_id, step, reason, actor, inbox_id, output;
     struct str name; /* signal; its data is `output` */
     bool applied, force, dry_run;
-    const struct plan *plan; /* EVENT_MIGRATE; referenced */
+    const struct plan *plan;   /* EVENT_MIGRATE; referenced */
     struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */
     const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */
 };

@@ -160,10 +160,24 @@ static void completed_judge(struct stub_result *result, uint16_t index, struct s
     }
 }
 
+/* For a signal that never comes, without a limit: the workflow's own end. */
+static bool waits_forever(const struct stub_row *row)
+{
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct record_effect *effect = &row->effects[i];
+        const struct plan_action *action = &row->plan->steps[effect->ref.step].action;
+        if (action->kind == ACTION_WAIT_FOR && !action->timeout_us &&
+            effect->ref.direction == DIRECTION_EXECUTE && effect->state.state == STEP_WAITING)
+            return true;
+    }
+    return false;
+}
+
 void stub_judge(struct stub_result *result, struct stub_broken *out)
 {
     const struct stub_row *row = &result->row;
-    bool rests = run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED;
+    bool rests = run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED ||
+                 (row->now.state == RUN_RUNNING && waits_forever(row));
     out->count = 0;
     if (result->broken)
         promise_broken(result, out, "%s", result->broken);

@@ -14,6 +14,8 @@
 #include "engine/runner.h"
 
 #define LEAD_US MS_US /* the daemon is there before the client */
+/* Whoever hears nothing (the daemon died) asks again after that. */
+#define ASK_AGAIN_US (5 * SECOND_US)
 
 struct stub_event {
     struct stub_event *before, *after; /* of the queue */
@@ -823,6 +825,7 @@ struct stub_task {
     struct effect_ref ref;
     struct str key, token;
     bool over; /* reported, or its worker is gone */
+    bool told; /* what became of the report */
 };
 
 static void task_report(struct stub_event *event);
@@ -830,11 +833,14 @@ static void task_report(struct stub_event *event);
 static void task_reported(void *arg, const struct runner_answer *answer)
 {
     struct stub_task *task = arg;
-    if (answer->err.code == ERR_UNAVAILABLE)
+    if (answer->err.code == ERR_UNAVAILABLE) {
         schedule(task->world, 100 * MS_US, task, task_report);
-    else if (answer->err.code)
+        return;
+    }
+    if (answer->err.code && !task->told)
         tell(task->world, STR_FMT ": its worker is told: %s", STR_ARG(task->flight.name),
              answer->err.text);
+    task->told = true;
 }
 
 static int task_verb(struct stub_task *task, enum run_event_kind kind,
@@ -857,8 +863,10 @@ static void task_report(struct stub_event *event)
 {
     struct stub_task *task = event->data;
     bool failed = task->flight.reply.failed;
-    if (task_verb(task, failed ? EVENT_FAIL : EVENT_COMPLETE, task_reported) != 0)
-        schedule(event->world, 100 * MS_US, task, task_report);
+    if (task->told)
+        return;
+    bool sent = task_verb(task, failed ? EVENT_FAIL : EVENT_COMPLETE, task_reported) == 0;
+    schedule(event->world, sent ? ASK_AGAIN_US : 100 * MS_US, task, task_report);
 }
 
 /* The worker has done what the task says. */
@@ -971,6 +979,7 @@ static void stub_offer(void *arg, struct str queue, struct str run_id, struct st
 struct act {
     struct stub_world *world;
     const struct test_verb *verb;
+    bool answered;
 };
 
 static void verb_now(struct stub_event *event);
@@ -978,11 +987,23 @@ static void verb_now(struct stub_event *event);
 static void verb_done(void *arg, const struct runner_answer *answer)
 {
     struct act *act = arg;
-    if (answer->err.code == ERR_UNAVAILABLE)
-        schedule(act->world, MS_US, act, verb_now);
-    else
-        tell(act->world, "%s%s" STR_FMT ": %s", act->verb->verb, act->verb->name.len ? " " : "",
-             STR_ARG(act->verb->name), answer->err.code ? answer->err.text : "ok");
+    bool too_early = answer->err.code == ERR_NOT_FOUND && !act->world->row_exists;
+    if (act->answered)
+        return; /* asked again meanwhile */
+    if (answer->err.code == ERR_UNAVAILABLE || too_early) {
+        schedule(act->world, too_early ? 100 * MS_US : MS_US, act, verb_now);
+        return;
+    }
+    act->answered = true;
+    tell(act->world, "%s%s" STR_FMT ": %s", act->verb->verb, act->verb->name.len ? " " : "",
+         STR_ARG(act->verb->name), answer->err.code ? answer->err.text : "ok");
+}
+
+static void verb_again(struct stub_event *event)
+{
+    struct act *act = event->data;
+    if (!act->answered)
+        verb_now(event);
 }
 
 static void verb_now(struct stub_event *event)
@@ -1005,12 +1026,13 @@ static void verb_now(struct stub_event *event)
         return;
     }
     daemon_poke(world, 0);
+    schedule(world, ASK_AGAIN_US, act, verb_again);
 }
 
 static void verb_schedule(struct stub_world *world, int64_t delay_us, const struct test_verb *verb)
 {
     struct act *act = arena_new(world->arena, struct act);
-    *act = (struct act){world, verb};
+    *act = (struct act){.world = world, .verb = verb};
     schedule(world, delay_us, act, verb_now);
 }
 
@@ -1050,7 +1072,7 @@ static void submit(struct stub_event *event)
         return;
     }
     daemon_poke(world, 0);
-    schedule(world, 5 * SECOND_US, NULL, submit);
+    schedule(world, ASK_AGAIN_US, NULL, submit);
 }
 
 /* --- the world --------------------------------------------------------------------------- */

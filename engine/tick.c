@@ -8,8 +8,8 @@ static struct wall newest(const struct plan_schedule *schedule, struct wall last
     struct wall found = WALL_NONE;
     for (int64_t span_us = DAY_US; !wall_is_set(found); span_us *= 8) {
         struct wall from = {MAX(last.us, now.us - span_us)};
-        for (struct wall at = cron_next(schedule->cron, schedule->zone, from);
-             wall_passed(at, now); at = cron_next(schedule->cron, schedule->zone, at))
+        for (struct wall at = cron_next(schedule->cron, schedule->zone, from); wall_passed(at, now);
+             at = cron_next(schedule->cron, schedule->zone, at))
             found = at;
         if (from.us == last.us)
             break;

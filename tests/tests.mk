@@ -43,7 +43,7 @@ sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step 
 # so the simulator plays fewer worlds.
 ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 asan-run:
-	$(Q)BUILD=$(BUILD) SEEDS=300 ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
+	$(Q)BUILD=$(BUILD) SEEDS=300 PATIENCE=$(or $(PATIENCE),3) EXCEPT=test_mutants ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
 
 check-asan: deps-check ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' check-programs

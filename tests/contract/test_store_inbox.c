@@ -251,7 +251,7 @@ static void a_pgconn_5(void **state)
         pg_test_sql(person, "select saga.cancel('r', 'why')");
         int64_t before = loop_mono().us;
         rig_wait(&rig, &rig.inbox_count, i + 1);
-        assert_true(loop_mono().us - before < 260 * MS_US);
+        assert_true(loop_mono().us - before < 2 * SECOND_US);
     }
 }
 

@@ -98,7 +98,7 @@ def long_poll(env):
     assert got and got[0]["run_id"] == "p-1", got
     begun = time.monotonic()
     assert take(daemon, "printers", 1) == []
-    assert time.monotonic() - begun >= 1
+    assert time.monotonic() - begun >= 0.9
     for n in range(5):
         daemon.start_run("labels", {"id": "q-%d" % n})
     some = take(daemon, "printers", 10, max=3)

@@ -388,6 +388,72 @@ tests:
         self.assert_exit(0, self.play("party.yaml"))
         self.assert_exit(0, self.play("--faults", "party.yaml"))
 
+    def test_signals_and_faults(self):
+        """Whoever signals asks again until it is answered, so no signal is lost with the daemon;
+        without tests every signal comes. A wait without a limit may last."""
+        gate = """workflow: gate
+run_id: x
+services: {inn: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: go, action: {wait_for: go}}
+  - {id: stop, action: {wait_for: stop}}
+  - {id: again, action: {wait_for: go}}
+  - id: music
+    action: {post: inn/music, body: {by: "${{ steps.stop.output.by }}"}}
+    compensate: {delete: inn/music}
+"""
+        self.write("gate.yaml", gate)
+        result = self.play("--faults", "gate.yaml", "--json")
+        self.assert_exit(0, result)
+        walks = json.loads(result.out)["faults"][0]["walks"]
+        died = {w["ended"] for w in walks if w["group"] == "crash" and w["call"] == "each record"}
+        self.assertEqual({"completed"}, died)
+        self.write("gate.yaml", gate + """tests:
+  - name: one signal at a bad moment
+    signals: {go: {}, stop: {after: 1s, data: {by: ann}}}
+    expect: {state: completed}
+  - name: nobody signals
+    expect: {state: running, steps: {go: {state: waiting}}}
+""")
+        self.assert_exit(0, self.play("gate.yaml"))
+        result = self.play("--faults", "gate.yaml", "--json")
+        self.assert_exit(0, result)
+        first, second = json.loads(result.out)["faults"]
+        self.assertNotIn("running", {walk["ended"] for walk in first["walks"]})
+        self.assertIn("running", {walk["ended"] for walk in second["walks"]})
+
+    def test_an_operator_asks_again(self):
+        """A verb that died with the daemon is repeated, as a person would."""
+        self.write("nap.yaml", """workflow: nap
+run_id: x
+steps:
+  - {id: nap, action: {sleep: 1h}}
+tests:
+  - name: it is cancelled
+    at: {1m: cancel}
+    expect: {state: compensated, cause: cancelled}
+""")
+        result = self.play("--faults", "nap.yaml", "--json")
+        self.assert_exit(0, result)
+        walks = json.loads(result.out)["faults"][0]["walks"]
+        self.assertEqual({"compensated (cancelled)"}, {walk["ended"] for walk in walks})
+
+    def test_a_worker_reports_again(self):
+        """What a worker reports is not lost with the daemon."""
+        self.write("job.yaml", """workflow: job
+run_id: x
+steps:
+  - {id: job, action: {worker: q}, compensate: {none: paper}, timeout: 1h}
+tests:
+  - name: it is done
+    expect: {state: completed}
+""")
+        result = self.play("--faults", "job.yaml", "--json")
+        self.assert_exit(0, result)
+        walks = json.loads(result.out)["faults"][0]["walks"]
+        died = {w["ended"] for w in walks if w["fault"] == "before it is durable"}
+        self.assertEqual({"completed"}, died)
+
     def test_faults(self):
         """--faults: a table of every walk, judged by what the services know."""
         result = self.play("--faults", "trip.yaml")
