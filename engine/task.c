@@ -172,8 +172,10 @@ static void heartbeat(struct draft *draft, const struct instance *instance,
     int64_t silence_us = action->worker.heartbeat_us;
     if (silence_us) {
         struct wall next = wall_first(wall_add(draft->event->now, silence_us), deadline);
-        /* A worker that beats more often than needed costs no write. */
-        if (next.us - side.next_at.us > silence_us / 4) {
+        /* A worker that beats more often than needed costs no write; the deadline is its own to the
+         * last moment. */
+        bool to_the_end = next.us == deadline.us && next.us > side.next_at.us;
+        if (to_the_end || next.us - side.next_at.us > silence_us / 4) {
             side.next_at = next;
             draft_effect(draft, instance, direction, &side);
         }
