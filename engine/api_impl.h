@@ -1,5 +1,5 @@
 /*
- * api_impl.h: what api.c and api_wait.c share; nobody else includes it.
+ * api_impl.h: what the api*.c share; nobody else includes it.
  */
 #ifndef ENGINE_API_IMPL_H
 #define ENGINE_API_IMPL_H
@@ -53,6 +53,21 @@ void request_put(struct api *api, struct control_request *request, struct str ki
 
 /* Ends all waits, answering 503. With `all`, no question will come back any more. */
 void waiters_end(struct api *api, bool all);
+
+/* --- api_start.c --- */
+
+/* POST /v1/runs */
+void run_submit(struct api *api, struct control_request *request);
+/* The wait in seconds that `Prefer: wait=N` asks for. */
+int prefer_wait(const struct control_request *request);
+
+/* --- api_verb.c --- */
+
+/* POST /v1/runs/ID/VERB, /v1/runs/ID/steps/STEP/VERB; step is "" without one. */
+void run_verb(struct api *api, struct control_request *request, struct str run_id, struct str step,
+              struct str name);
+/* Settles a request of the inbox that cannot be obeyed. */
+void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why);
 
 /* --- api_task.c --- */
 

@@ -13,6 +13,7 @@
 #define TAKE_WAIT_MAX_S 60
 #define TAKE_TASKS_MAX 100
 #define QUEUE_NAME_BYTES_MAX 63
+#define TAKE_AGAIN_US (20 * MS_US)
 
 #define TAKE_MAGIC 0x54414b45u
 
@@ -27,7 +28,7 @@ struct take {
     struct json *tasks;
     bool gone, over;
     struct queue_taker taker;
-    struct loop_timer *timer;
+    struct loop_timer *timer, *again; /* its end; a task cannot be claimed now */
 };
 
 static void take_more(struct take *take);
@@ -42,6 +43,7 @@ static void take_free(struct take *take)
 {
     queues_unwait(take->api->o.queues, &take->taker);
     loop_timer_free(take->timer);
+    loop_timer_free(take->again);
     *take->place = take->next;
     if (take->next)
         take->next->place = take->place;
@@ -122,6 +124,7 @@ static void claimed(void *arg, const struct runner_answer *answer)
 static void take_more(struct take *take)
 {
     struct api *api = take->api;
+    bool later = false;
     struct str key;
     struct err err;
     while (!take->gone && !take->over && take->tasks->count + take->asking < take->max &&
@@ -130,9 +133,12 @@ static void take_more(struct take *take)
         if (runner_verb(api->o.runner, &verb, claimed, take, &err) == 0) {
             take->asking++;
         } else if (runner_stats(api->o.runner).shards >> shard_of(verb.run_id) & 1) {
-            /* Not now: its shard may be about to leave. Else its owner offers it. */
+            /* Not now: too much waits for its run already. Looking for it again is up to this
+             * take: no new offer may come. Of a run that is not here its owner offers it. */
             struct port_tasks port = queues_port(api->o.queues);
             port.offer(port.arg, take->queue, verb.run_id, key);
+            loop_timer_set(take->again, TAKE_AGAIN_US);
+            later = true;
             break;
         }
     }
@@ -140,11 +146,18 @@ static void take_more(struct take *take)
         return;
     if (take->tasks->count || take->gone || take->over)
         take_end(take);
-    else if (!take->taker.queue)
+    else if (!later && !take->taker.queue)
         queues_wait(api->o.queues, take->queue, &take->taker);
 }
 
 static void take_ready(void *arg)
+{
+    struct take *take;
+    CAST_OBJ(take, arg, TAKE_MAGIC);
+    take_more(take);
+}
+
+static void take_again(void *arg)
 {
     struct take *take;
     CAST_OBJ(take, arg, TAKE_MAGIC);
@@ -204,6 +217,7 @@ static void queue_take(struct api *api, struct control_request *request, struct 
     take->tasks = json_list_new(take->arena, take->max);
     take->taker = (struct queue_taker){.ready = take_ready, .arg = take};
     take->timer = loop_timer_new(api->o.loop, take_over, take);
+    take->again = loop_timer_new(api->o.loop, take_again, take);
     take->next = api->takes;
     take->place = &api->takes;
     if (take->next)

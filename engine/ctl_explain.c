@@ -243,9 +243,9 @@ static void undo_items_explain(struct ctl *ctl, const struct model_step *loop,
         counts[kind]++;
     }
     for (uint32_t kind = 0; kind < kinds && count > MODEL_ITEMS_SHOWN; kind++)
-        line_add(ctl, "  " STR_FMT " of " STR_FMT ": each %s.",
+        line_add(ctl, "  " STR_FMT " of " STR_FMT "%s %s.",
                  STR_ARG(text_count(counts[kind], "item", &ctl->scratch)), STR_ARG(loop->id),
-                 said[kind]);
+                 counts[kind] > 1 ? ": each" : "", said[kind]);
 }
 
 static void undo_prospects_explain(struct ctl *ctl, const struct model_run *run)

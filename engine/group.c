@@ -82,13 +82,13 @@ static uint32_t pairs_count(struct str text)
     return count;
 }
 
-bool group_open(struct run *run, struct instance *own)
+/* Reads where the items stand and what they are called: the part of a group that can fail. */
+static struct group *group_read(struct str text, struct arena *arena)
 {
-    struct arena *arena = &run->run_arena;
-    struct str text = own->execute.items, pair;
+    struct str pair;
     uint32_t count = pairs_count(text), place = 0, first, second;
     if (count > PLAN_ITEMS_MAX || text.len > UINT32_MAX)
-        return false;
+        return NULL;
     struct group_item *items = arena_array(arena, struct group_item, count);
     struct str *keys = xcalloc(count + 1, sizeof(*keys));
     bool sound = true;
@@ -98,11 +98,30 @@ bool group_open(struct run *run, struct instance *own)
     sound =
         sound && keys_index(keys, count, arena, &group->table, &group->table_mask, &first, &second);
     free(keys);
-    if (!sound)
-        return false;
     group->text = text;
     group->count = count;
     group->items = items;
+    return sound ? group : NULL;
+}
+
+bool group_text_check(struct str text)
+{
+    struct arena scratch = {0};
+    const struct json *value;
+    struct err err;
+    bool sound = json_parse(text, &scratch, &value, &err) == 0 && value->kind == JSON_LIST &&
+                 group_read(text, &scratch);
+    arena_free(&scratch);
+    return sound;
+}
+
+bool group_open(struct run *run, struct instance *own)
+{
+    struct arena *arena = &run->run_arena;
+    struct group *group = group_read(own->execute.items, arena);
+    if (!group)
+        return false;
+    uint32_t count = group->count;
     group->instances = arena_array(arena, struct instance *, count);
     group->standings[STANDING_PENDING] = count;
     group->undos[UNDO_NOTHING] = count;

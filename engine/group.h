@@ -39,6 +39,9 @@ struct group {
     uint32_t due_from, ask_from; /* no UNDO_DUE, UNDO_ASK in the order before these */
 };
 
+/* True if group_open could read it: a list of [key, item] with keys that differ. */
+bool group_text_check(struct str text);
+
 /* Makes the group of a loop's own instance from the items of its execute side. False: they are not
  * what items_evaluate writes. */
 bool group_open(struct run *run, struct instance *own);

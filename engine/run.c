@@ -349,6 +349,44 @@ void run_apply(struct run *run, const struct run_record *record)
     }
 }
 
+/* What effect_apply takes for granted of an effect. */
+static const char *effect_check(struct run *run, const struct record_effect *effect)
+{
+    if (effect->ref.step >= run->instances_count)
+        return "an effect of a step that the workflow does not have";
+    struct instance *own = &run->instances[effect->ref.step];
+    bool looped = run->plan->steps[effect->ref.step].for_each;
+    if (effect->ref.item.len && !looped)
+        return "an item of a step that is no loop";
+    if (effect->ref.item.len && !own->group)
+        return "an item of a loop whose items are not there";
+    struct instance *instance = run_instance_make(run, effect->ref.step, effect->ref.item);
+    if (!instance)
+        return "an item that is not among the items of its loop";
+    const struct effect_state *side = instance_side(instance, effect->ref.direction);
+    if (effect->state.state == STEP_NONE || effect->ref.generation != effect->state.generation ||
+        effect->state.generation <= side->generation)
+        return "an effect without a state or with a generation that is not its own";
+    if (!effect->state.items.ptr)
+        return NULL;
+    if (effect->ref.item.len || !looped || effect->ref.direction != DIRECTION_EXECUTE)
+        return "items of what is no loop";
+    return group_text_check(effect->state.items) ? NULL : "a loop whose items cannot be read";
+}
+
+const char *run_load(struct run *run, const struct run_record *record)
+{
+    const char *broken = NULL;
+    bool is_effect = record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT;
+    if ((record->kind == RECORD_START) != (run->now.state == RUN_NONE))
+        broken = "a run that does not begin with its start, once";
+    else if (is_effect)
+        broken = effect_check(run, &record->effect);
+    if (!broken)
+        run_apply(run, record);
+    return broken;
+}
+
 static bool same_row(const struct run_record *a, const struct run_record *b)
 {
     bool both_effects = (a->kind == RECORD_CLAIM || a->kind == RECORD_EFFECT) &&

@@ -294,6 +294,10 @@ void run_free(struct run *run); /* NULL is allowed */
 /* The only writer. Copies what it keeps. A record that cannot apply is a programmer error. */
 void run_apply(struct run *run, const struct run_record *record);
 
+/* Applies one record of a load. NULL, or one line that says why this row does not go with those
+ * before it: then nothing of it was applied, and the image is good for nothing but run_free. */
+const char *run_load(struct run *run, const struct run_record *record);
+
 /* For each record the first one that writes the same row of a store: itself, unless there is an
  * earlier one. An array in `arena`. */
 uint32_t *run_records_rows(const struct run_record *records, uint32_t count, struct arena *arena);

@@ -397,9 +397,11 @@ static void run_loaded(struct runner *runner, struct input *input)
         return; /* an older load of a run that is here by now */
     slot->loading = false;
     slot->run = run_new(input->plan, input->run_id);
-    for (uint32_t i = 0; i < input->count; i++)
-        run_apply(slot->run, &input->records[i]);
-    const char *broken = run_check(slot->run);
+    const char *broken = NULL;
+    for (uint32_t i = 0; i < input->count && !broken; i++)
+        broken = run_load(slot->run, &input->records[i]);
+    if (!broken)
+        broken = run_check(slot->run);
     if (broken) { /* rows that contradict each other: nothing may be decided on them */
         log_error("run \"" STR_FMT "\" is not loaded, its rows are not sound: %s",
                   STR_ARG(slot->id), broken);

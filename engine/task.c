@@ -172,8 +172,10 @@ static void heartbeat(struct draft *draft, const struct instance *instance,
     int64_t silence_us = action->worker.heartbeat_us;
     if (silence_us) {
         struct wall next = wall_first(wall_add(draft->event->now, silence_us), deadline);
-        /* A worker that beats more often than needed costs no write. */
-        if (next.us - side.next_at.us > silence_us / 4) {
+        /* A worker that beats more often than needed costs no write; the deadline is its own to the
+         * last moment. */
+        bool to_the_end = next.us == deadline.us && next.us > side.next_at.us;
+        if (to_the_end || next.us - side.next_at.us > silence_us / 4) {
             side.next_at = next;
             draft_effect(draft, instance, direction, &side);
         }
@@ -198,6 +200,14 @@ static void repeated(struct draft *draft, const struct effect_state *side)
                         : "it was given up: its worker was silent too long");
 }
 
+/* What came too late to count is told in the history. */
+static void late_note(struct draft *draft, const struct instance *instance)
+{
+    const struct plan_step *step = &draft->run->plan->steps[instance->step];
+    draft_event(draft, "late answer", key_instance(step, instance->item, draft->scratch),
+                str_z(run_event_name(draft->event->kind)));
+}
+
 bool task_report_decide(struct draft *draft)
 {
     enum direction direction;
@@ -213,9 +223,7 @@ bool task_report_decide(struct draft *draft)
         return false;
     }
     if (run_state_is_terminal(draft->run->now.state) && side->state == STEP_CLAIMED) {
-        const struct plan_step *step = &draft->run->plan->steps[instance->step];
-        draft_event(draft, "late answer", key_instance(step, instance->item, draft->scratch),
-                    str_z(run_event_name(draft->event->kind)));
+        late_note(draft, instance);
         lost(draft, "the run has ended");
         return false;
     }
@@ -229,6 +237,8 @@ bool task_report_decide(struct draft *draft)
     /* Its worker was thought lost and nobody else has taken it yet: late, but certain. */
     bool late = draft->event->kind == EVENT_COMPLETE && side->maybe_applied &&
                 (side->state == STEP_RETRYING || side->state == STEP_WAITING);
+    if (side->state == STEP_UNKNOWN && draft->event->kind == EVENT_COMPLETE)
+        late_note(draft, instance); /* evidence for whoever settles it */
     if (side->state != STEP_CLAIMED && !late) {
         repeated(draft, side);
         return false;

@@ -37,7 +37,15 @@ $(BUILD)/tests/sim/test_sim: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.
 sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step by step)
 	$(Q)$(SIM_BIN)
 
-.PHONY: sim
+# In pieces, side by side; every piece is played, also behind one that fails.
+SIM_PIECES = 1 1001 2001 3001 4001 5001 6001 7001 8001 9001
+sim-long: $(SIM_BIN) ## run the simulator over seeds 1 to 10,000
+	$(Q)$(MAKE) --no-print-directory -k -j$(JOBS) $(addprefix sim-from-,$(SIM_PIECES))
+
+sim-from-%: $(SIM_BIN)
+	$(Q)FIRST=$* SEEDS=1000 nice -n 10 $(SIM_BIN)
+
+.PHONY: sim sim-long
 
 # The same tests under the sanitizers, in a folder of their own. Slow code is not what they look for,
 # so the simulator plays fewer worlds.

@@ -315,6 +315,7 @@ static void row_check(struct world *world, const struct row_run *row)
 
 void checks_run(struct world *world)
 {
+    workers_check(world);
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             const struct row_run *row = CONTAINER_OF(node, struct row_run, node);

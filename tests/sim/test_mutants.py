@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """The simulator's checkers see broken protocols: each mutant of the core must fail in some seed.
 
+    test_mutants.py          all of them
+    test_mutants.py WORDS    those whose name has these words; V=1 says how long each took, and
+                             what saw it
+
 A mutant is one small change to a copy of a source file. A change that no longer applies, or that
 survives all seeds, fails this test.
 """
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -14,7 +19,8 @@ os.chdir(ROOT)
 BUILD = os.environ.get("BUILD", "build")
 OUT = os.path.join(BUILD, "mutants")
 SEEDS = "4000"
-CFLAGS = ("-std=gnu11 -D_GNU_SOURCE -I. -O1 -w " +
+VERBOSE = os.environ.get("V")
+CFLAGS = ("-std=gnu11 -D_GNU_SOURCE -I. -O0 -w " +
           subprocess.run(["pkg-config", "--cflags", "libcrypto"], text=True,
                          capture_output=True).stdout).split() + \
     (["-fsanitize=address,undefined"] if "asan" in BUILD else [])
@@ -106,6 +112,46 @@ MUTANTS = [
     ("a signal is forgotten by a load", "engine/run.c",
      "case RECORD_SIGNAL: signal_apply(run, &record->signal); break;",
      "case RECORD_SIGNAL: break;"),
+    ("a worker's token is not compared", "engine/task.c",
+     "if (!side->attempts || !wall_is_set(deadline) ||\n        !str_eq(draft->event->task.token, "
+     "task_token(key, side, deadline, draft->scratch))) {",
+     "if (!side->attempts || !wall_is_set(deadline)) {"),
+    ("a worker's token does not name its attempt", "engine/task.c",
+     'buf_printf(&text, " %u %lld ", side->attempts, (long long)deadline.us);',
+     'buf_printf(&text, " %u %lld ", 1u, (long long)deadline.us);'),
+    ("a take is no new attempt", "engine/task.c",
+     "side.attempts++;\n    side.next_at = task->heartbeat_us",
+     "side.attempts += !side.attempts;\n    side.next_at = task->heartbeat_us"),
+    ("what was taken can be taken again", "engine/task.c",
+     "if (side.state != STEP_WAITING || draft->run->now.paused",
+     "if ((side.state != STEP_WAITING && side.state != STEP_CLAIMED) || draft->run->now.paused"),
+    ("a task is not offered again after a load", "engine/task.c",
+     "== ACTION_WORKER && side->state == STEP_WAITING)\n        offer_command",
+     "== ACTION_NONE && side->state == STEP_WAITING)\n        offer_command"),
+    ("a failure counts although its worker was given up", "engine/task.c",
+     "bool late = draft->event->kind == EVENT_COMPLETE && side->maybe_applied &&",
+     "bool late = side->maybe_applied &&"),
+    ("a heartbeat does not keep the task", "engine/task.c",
+     "            side.next_at = next;\n", ""),
+    ("a silent worker has certainly done nothing", "engine/task.c",
+     "struct reply reply = {.kind = REPLY_NO_ANSWER,",
+     "struct reply reply = {.kind = REPLY_NOT_CONNECTED,"),
+    ("a repeated completion is refused", "engine/task.c",
+     "bool same = complete ? side->state == STEP_APPLIED",
+     "bool same = complete ? side->state == STEP_NONE"),
+    ("a worker is told before its take is durable", "engine/lane.c",
+     "    box_add(runner->open, work);\n}",
+     "    box_add(runner->open, work);\n    if (work->event.kind == EVENT_TAKE && "
+     "!work->decision.answer.code) {\n        struct runner_answer now = {.task = "
+     "work->decision.task};\n        answer_send(work, &now);\n    }\n}"),
+    ("a claimed task is sent anew by a take-over", "engine/decide.c",
+     "if (step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER)\n"
+     "        task_recover(draft, instance, direction);",
+     "if (side->state == STEP_CLAIMED && step_action(plan_step_of(draft, instance), "
+     "direction)->kind == ACTION_WORKER) {\n        struct effect_state again = *side;\n        "
+     "task_offer(draft, instance, direction, &again);\n        draft_effect(draft, instance, "
+     "direction, &again);\n    } else if (step_action(plan_step_of(draft, instance), "
+     "direction)->kind == ACTION_WORKER)\n        task_recover(draft, instance, direction);"),
 ]
 
 
@@ -127,25 +173,33 @@ def try_mutant(number):
     program = os.path.join(folder, "sim")
     steps = [["gcc", *CFLAGS, "-c", source, "-o", obj]]
     # The mutant comes before the archives, so the linker never takes the original.
-    sims = [f"{BUILD}/tests/sim/{n}.o" for n in ("test_sim", "world", "workflows", "checks")]
+    sims = [f"{BUILD}/tests/sim/{n}.o"
+            for n in ("test_sim", "world", "workflows", "workers", "checks")]
     libs = subprocess.run(["pkg-config", "--libs", "libcrypto", "yaml-0.1"], text=True,
                           capture_output=True).stdout.split()
     steps.append(["gcc", *[f for f in CFLAGS if f.startswith("-fsan")], "-o", program, *sims, obj,
                   *archive_members(), *libs, "-lm"])
+    began = time.monotonic()
     for step in steps:
         done = subprocess.run(step, text=True, capture_output=True)
         if done.returncode:
             return f"{name}: does not build: {done.stderr.splitlines()[0]}"
+    built = time.monotonic()
     done = subprocess.run([program], text=True, capture_output=True,
-                          env={**os.environ, "SEEDS": SEEDS, "ASAN_OPTIONS": "detect_leaks=0"})
+                          env={**os.environ, "SEEDS": SEEDS, "FAILURES": "1", "ASAN_OPTIONS": "detect_leaks=0"})
+    if VERBOSE:
+        print(f"{built - began:6.2f} {time.monotonic() - built:6.2f} {name}: "
+              f"{done.stdout.splitlines()[1:2]}")
     if done.returncode == 0:
         return f"{name}: survived {SEEDS} seeds"
     return None
 
 
 def main():
+    only = sys.argv[1] if len(sys.argv) > 1 else ""
+    numbers = [n for n, mutant in enumerate(MUTANTS) if only in mutant[0]]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        results = list(pool.map(try_mutant, range(len(MUTANTS))))
+        results = list(pool.map(try_mutant, numbers))
     failed = [r for r in results if r]
     for line in failed:
         print("SURVIVED", line)

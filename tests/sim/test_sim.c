@@ -3,6 +3,8 @@
  *
  *     test_sim                 SEEDS (1000) worlds from FIRST (1) on
  *     SEED=42 test_sim         one world, told step by step on stderr
+ *
+ * It stops at the tenth (FAILURES) world that fails.
  */
 #include "engine/log.h"
 #include "tests/sim/world.h"
@@ -43,11 +45,12 @@ int main(void)
 {
     uint64_t seed = number_of("SEED", 0), first = number_of("FIRST", 1);
     uint64_t seeds = number_of("SEEDS", 1000), failed = 0;
+    uint64_t failures = number_of("FAILURES", 10);
     if (seed)
         return world_holds(seed, stderr) ? 0 : 1;
     printf("seeds %llu to %llu\n", (unsigned long long)first,
            (unsigned long long)(first + seeds - 1));
-    for (uint64_t i = 0; i < seeds && failed < 10; i++)
+    for (uint64_t i = 0; i < seeds && failed < failures; i++)
         failed += !world_holds(first + i, NULL);
     printf("%d passed, %d failed\n", failed == 0, failed != 0);
     return failed != 0;

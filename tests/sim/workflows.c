@@ -49,31 +49,63 @@ static void loop_write(struct rand *rand, struct buf *out)
         buf_add_z(out, "    if: index != 1\n");
 }
 
-static void http_step_write(struct rand *rand, unsigned step, bool last, bool pivot,
-                            struct buf *out)
+/* A worker's action; its step or compensation goes on behind it. */
+static void worker_write(struct rand *rand, const char *queue, unsigned step, struct buf *out)
+{
+    buf_printf(out, "{worker: %s%u, payload: {n: \"${{ input.n }}\"}", queue, step);
+    if (rand_chance(rand, 60))
+        buf_printf(out, ", heartbeat: %ums", 300 * (1 + (unsigned)rand_below(rand, 6)));
+    if (rand_chance(rand, 30))
+        buf_printf(out, ", schedule_timeout: %ums", 500 * (1 + (unsigned)rand_below(rand, 8)));
+}
+
+static const char *service_pick(struct rand *rand)
 {
     static const char *const services[] = {"keyed", "keyed", "brief", "keyless"};
-    const char *service = pick(rand, services, ARRAY_LEN(services));
+    return pick(rand, services, ARRAY_LEN(services));
+}
+
+static void undo_write(struct rand *rand, unsigned step, struct buf *out)
+{
+    const char *tolerant = rand_chance(rand, 30) ? ", tolerant: true" : "";
+    if (rand_chance(rand, 10)) {
+        buf_add_z(out, "    compensate: {none: nothing to give back}\n");
+        return;
+    }
+    if (rand_chance(rand, 20)) {
+        buf_add_z(out, "    compensate: ");
+        worker_write(rand, "undo", step, out);
+        buf_printf(out, "%s%s}\n", rand_chance(rand, 60) ? ", effect: idempotent" : "", tolerant);
+        return;
+    }
+    buf_printf(out, "    compensate: {post: %s/undo%u, body: {n: \"${{ input.n }}\"}%s}\n",
+               service_pick(rand), step, tolerant);
+}
+
+/* A request or a worker's task. */
+static void effect_step_write(struct rand *rand, unsigned step, bool last, bool pivot, bool worker,
+                              struct buf *out)
+{
     bool irreversible = last && rand_chance(rand, 30);
     if (irreversible) {
         buf_add_z(out, "    effect: irreversible\n");
         if (rand_chance(rand, 50))
             buf_add_z(out, "    on_failure: continue\n");
-    } else if (rand_chance(rand, 15)) {
+    } else if (rand_chance(rand, worker ? 60 : 15)) {
         buf_add_z(out, "    effect: idempotent\n");
     }
     if (!irreversible && pivot)
         buf_add_z(out, "    pivot: true\n");
-    buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n", service, step);
-    if (irreversible)
-        return;
-    if (rand_chance(rand, 10)) {
-        buf_add_z(out, "    compensate: {none: nothing to give back}\n");
-        return;
+    if (worker) {
+        buf_printf(out, "    timeout: %us\n    action: ", 1 + (unsigned)rand_below(rand, 6));
+        worker_write(rand, "do", step, out);
+        buf_add_z(out, "}\n");
+    } else {
+        buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n",
+                   service_pick(rand), step);
     }
-    buf_printf(out, "    compensate: {post: %s/undo%u, body: {n: \"${{ input.n }}\"}%s}\n",
-               pick(rand, services, ARRAY_LEN(services)), step,
-               rand_chance(rand, 30) ? ", tolerant: true" : "");
+    if (!irreversible)
+        undo_write(rand, step, out);
 }
 
 static void wait_write(struct rand *rand, struct buf *out)
@@ -133,8 +165,8 @@ static void step_write(struct rand *rand, unsigned step, bool last, unsigned chi
         child_write(rand, child, out);
         return;
     }
-    bool pivot = rand_chance(rand, 10);
-    http_step_write(rand, step, last, pivot, out);
+    bool pivot = rand_chance(rand, 10), worker = rand_chance(rand, 35);
+    effect_step_write(rand, step, last, pivot, worker, out);
     if (rand_chance(rand, 50))
         buf_printf(out, "    retry: {attempts: %u, delay: 500ms}\n",
                    1 + (unsigned)rand_below(rand, 4));

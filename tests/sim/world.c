@@ -38,12 +38,12 @@ void world_trace(struct world *world, const char *fmt, ...)
     fputc('\n', world->trace);
 }
 
-static bool fault(struct world *world, bool enabled, unsigned percent)
+bool world_fault(struct world *world, bool enabled, unsigned percent)
 {
     return enabled && !world->healed && rand_chance(&world->rand, percent);
 }
 
-static int64_t between_ms(struct world *world, int64_t low, int64_t high)
+int64_t world_between_ms(struct world *world, int64_t low, int64_t high)
 {
     return (low + (int64_t)rand_below(&world->rand, (uint64_t)(high - low + 1))) * MS_US;
 }
@@ -58,8 +58,8 @@ static void event_set(struct world *world, struct world_event *event, int64_t de
              (world->now - EPOCH_US + delay_us) * (1 << TIE_BITS) + tie);
 }
 
-static struct world_event *schedule(struct world *world, int64_t delay_us, int daemon, void *data,
-                                    void (*fn)(struct world_event *event))
+struct world_event *world_schedule(struct world *world, int64_t delay_us, int daemon, void *data,
+                                   void (*fn)(struct world_event *event))
 {
     struct world_event *event = arena_new(&world->arena, struct world_event);
     event->fn = fn;
@@ -74,16 +74,14 @@ static struct world_event *schedule(struct world *world, int64_t delay_us, int d
     return event;
 }
 
-static struct daemon *event_daemon(struct world_event *event)
+struct daemon *world_event_daemon(struct world_event *event)
 {
     return &event->world->daemons[event->daemon];
 }
 
-/* True if the daemon that this event was meant for is still there, awake and running. A frozen
- * one gets it later. */
-static bool event_reaches(struct world_event *event)
+bool world_event_reaches(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     if (!daemon->runner || daemon->incarnation != event->incarnation)
         return false;
     if (daemon->frozen) {
@@ -118,7 +116,7 @@ struct ledger_entry *world_ledger(struct world *world, struct str key)
     return entry;
 }
 
-static void ledger_effect(struct world *world, struct ledger_entry *entry)
+void world_effect(struct world *world, struct ledger_entry *entry)
 {
     if (!entry->effects++) {
         entry->first_order = ++world->order;
@@ -130,29 +128,29 @@ static void ledger_effect(struct world *world, struct ledger_entry *entry)
 
 static void daemon_turn(struct world_event *event);
 
-static void daemon_poke(struct daemon *daemon, int64_t delay_us)
+void world_poke(struct daemon *daemon, int64_t delay_us)
 {
     struct world *world = daemon->world;
     int64_t at = world->now + delay_us;
     if (daemon->turn_at && daemon->turn_at <= at)
         return;
     daemon->turn_at = at;
-    schedule(world, delay_us, daemon->index, NULL, daemon_turn);
+    world_schedule(world, delay_us, daemon->index, NULL, daemon_turn);
 }
 
 static void daemon_turn(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
-    if (!event_reaches(event))
+    struct daemon *daemon = world_event_daemon(event);
+    if (!world_event_reaches(event))
         return;
     if (daemon->turn_at && event->world->now >= daemon->turn_at)
         daemon->turn_at = 0;
     runner_turn(daemon->runner, (struct wall){event->world->now});
     struct wall due = runner_due(daemon->runner);
     if (runner_has_work(daemon->runner))
-        daemon_poke(daemon, MS_US);
+        world_poke(daemon, MS_US);
     else if (wall_is_set(due))
-        daemon_poke(daemon, MAX(due.us - event->world->now, INT64_C(0)));
+        world_poke(daemon, MAX(due.us - event->world->now, INT64_C(0)));
 }
 
 /* --- the database ------------------------------------------------------------------------------
@@ -205,7 +203,7 @@ static void sim_encoded_free(void *arg, void *encoded)
     (void)arg, (void)encoded; /* lies in the world's arena */
 }
 
-static struct record_effect *row_effect(struct row_run *row, const struct effect_ref *ref)
+struct record_effect *world_row_effect(struct row_run *row, const struct effect_ref *ref)
 {
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct effect_ref *have = &row->effects[i].ref;
@@ -259,7 +257,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         row->now.direction = DIRECTION_EXECUTE;
         break;
     case RECORD_CLAIM:
-        if (row_effect(row, &record->effect.ref))
+        if (world_row_effect(row, &record->effect.ref))
             world_fail(world, "run %s claims step %u twice under one key", row->id.ptr,
                        record->effect.ref.step);
         if (record->effect.turn != row->now.turn)
@@ -268,12 +266,14 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         effect_insert(world, row, &record->effect);
         break;
     case RECORD_EFFECT:
-        effect = row_effect(row, &record->effect.ref);
+        effect = world_row_effect(row, &record->effect.ref);
         if (!effect)
             world_fail(world, "run %s updates an effect of step %u that was never claimed",
                        row->id.ptr, record->effect.ref.step);
-        else
+        else {
+            workers_write_check(world, row, &effect->state, &record->effect);
             effect_update(effect, &record->effect);
+        }
         break;
     case RECORD_RUN:
         /* A completed child is undone when its parent asks. */
@@ -422,9 +422,9 @@ static struct unit_answer unit_apply(struct world *world, int lane, const struct
 
 static void message_answered(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct message *message = event->data;
-    if (!event_reaches(event) || daemon->connection != event->connection)
+    if (!world_event_reaches(event) || daemon->connection != event->connection)
         return;
     if (daemon->messages != message) { /* an earlier answer still waits for a frozen daemon */
         event_set(event->world, event, MS_US);
@@ -436,13 +436,13 @@ static void message_answered(struct world_event *event)
     runner_unit_answer(daemon->runner, &message->answer);
     if (message->answer.verdict == UNIT_FENCED)
         daemon->owned = false;
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void message_arrived(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct message *message = event->data;
     bool current =
         daemon->incarnation == event->incarnation && daemon->connection == event->connection;
@@ -453,7 +453,7 @@ static void message_arrived(struct world_event *event)
                 (unsigned long long)message->seq, current ? "arrives" : "arrives as a ghost",
                 message->answer.verdict);
     if (current)
-        schedule(world, 2 * MS_US, event->daemon, message, message_answered)->connection =
+        world_schedule(world, 2 * MS_US, event->daemon, message, message_answered)->connection =
             event->connection;
 }
 
@@ -478,7 +478,7 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
         return; /* undecided: resent when the connection is back */
     *daemon->messages_tail = message;
     daemon->messages_tail = &message->next;
-    schedule(daemon->world, store_delay(daemon), daemon->index, message, message_arrived);
+    world_schedule(daemon->world, store_delay(daemon), daemon->index, message, message_arrived);
 }
 
 /* Records of a row, as a load gives them. */
@@ -492,7 +492,7 @@ static void row_load(struct world *world, struct daemon *daemon, struct row_run 
         struct record_effect *effect = &row->effects[i];
         struct effect_ref newer = effect->ref;
         newer.generation++;
-        if (row_effect(row, &newer))
+        if (world_row_effect(row, &newer))
             continue;
         if (pickups && effect->state.state == STEP_CLAIMED)
             effect->state.pickups++;
@@ -512,9 +512,9 @@ static void row_load(struct world *world, struct daemon *daemon, struct row_run 
 static void load_arrived(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     uint64_t shards = event->number;
-    if (!event_reaches(event) || daemon->connection != event->connection)
+    if (!world_event_reaches(event) || daemon->connection != event->connection)
         return;
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
@@ -525,34 +525,35 @@ static void load_arrived(struct world_event *event)
                 row_load(world, daemon, row, true);
         }
     runner_load_done(daemon->runner, shards);
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void sim_load(void *arg, uint64_t shards)
 {
     struct daemon *daemon = arg;
-    schedule(daemon->world, between_ms(daemon->world, 2, 10), daemon->index, NULL, load_arrived)
+    world_schedule(daemon->world, world_between_ms(daemon->world, 2, 10), daemon->index, NULL,
+                   load_arrived)
         ->number = shards;
 }
 
 static void load_run_arrived(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct str id = str_z(event->data);
-    if (!event_reaches(event))
+    if (!world_event_reaches(event))
         return;
     struct row_run *row = world_row(event->world, id);
     if (row)
         row_load(event->world, daemon, row, false);
     runner_load_run_done(daemon->runner, id);
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void sim_load_run(void *arg, struct str run_id)
 {
     struct daemon *daemon = arg;
-    schedule(daemon->world, between_ms(daemon->world, 1, 5), daemon->index,
-             (char *)arena_str(&daemon->world->arena, run_id).ptr, load_run_arrived);
+    world_schedule(daemon->world, world_between_ms(daemon->world, 1, 5), daemon->index,
+                   (char *)arena_str(&daemon->world->arena, run_id).ptr, load_run_arrived);
 }
 
 /* --- participants ------------------------------------------------------------------------------
@@ -580,18 +581,18 @@ struct delivery { /* a request on the wire */
 static void reply_arrived(struct world_event *event)
 {
     struct delivery *delivery = event->data;
-    struct daemon *daemon = event_daemon(event);
-    if (!event_reaches(event))
+    struct daemon *daemon = world_event_daemon(event);
+    if (!world_event_reaches(event))
         return;
     delivery->reply.ended_at = (struct wall){event->world->now};
     runner_reply(daemon->runner, delivery->invocation, &delivery->reply);
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void reply_later(struct world_event *event, struct delivery *delivery, int64_t delay_us)
 {
     struct world_event *next =
-        schedule(event->world, delay_us, event->daemon, delivery, reply_arrived);
+        world_schedule(event->world, delay_us, event->daemon, delivery, reply_arrived);
     next->incarnation = event->incarnation;
 }
 
@@ -605,11 +606,12 @@ static void participant_work(struct world *world, struct delivery *delivery)
     entry->requests++;
     if (!entry->decided) {
         entry->decided = true;
-        entry->refuses = fault(world, world->faults.refuse, 12);
+        entry->refuses = world_fault(world, world->faults.refuse, 12);
     }
     delivery->reply.kind = REPLY_HTTP;
     if (honours_key && entry->effects) {
-        if (fault(world, world->faults.refuse, 8)) { /* validates before it looks for the key */
+        if (world_fault(world, world->faults.refuse,
+                        8)) { /* validates before it looks for the key */
             delivery->reply.status = 400;
             return;
         }
@@ -622,14 +624,14 @@ static void participant_work(struct world *world, struct delivery *delivery)
         delivery->reply.body = STR("{\"code\":\"no\"}");
         return;
     }
-    if (fault(world, world->faults.transient, 15)) {
+    if (world_fault(world, world->faults.transient, 15)) {
         delivery->reply.status = 503;
         return;
     }
-    ledger_effect(world, entry);
-    delivery->reply.status = fault(world, world->faults.error_after, 10) ? 500 : 200;
-    delivery->reply.body = fault(world, world->faults.poison, 5) ? STR("{\"id\":\"poison\"}")
-                                                                 : STR("{\"id\":\"first\"}");
+    world_effect(world, entry);
+    delivery->reply.status = world_fault(world, world->faults.error_after, 10) ? 500 : 200;
+    delivery->reply.body = world_fault(world, world->faults.poison, 5) ? STR("{\"id\":\"poison\"}")
+                                                                       : STR("{\"id\":\"first\"}");
 }
 
 static void request_arrived(struct world_event *event)
@@ -639,7 +641,7 @@ static void request_arrived(struct world_event *event)
     participant_work(world, delivery);
     world_trace(world, "participant %.*s: %s -> %d", (int)delivery->service.len,
                 delivery->service.ptr, delivery->key.ptr, delivery->reply.status);
-    if (fault(world, world->faults.lose_answer, 15)) {
+    if (world_fault(world, world->faults.lose_answer, 15)) {
         delivery->reply = (struct reply){.kind = REPLY_NO_ANSWER,
                                          .timed_out = true,
                                          .sent_at = {delivery->sent_at},
@@ -647,7 +649,7 @@ static void request_arrived(struct world_event *event)
         reply_later(event, delivery, delivery->timeout_us);
         return;
     }
-    reply_later(event, delivery, between_ms(world, 1, 200));
+    reply_later(event, delivery, world_between_ms(world, 1, 200));
 }
 
 /* Law 3: whatever is sent was claimed durably, under this attempt, in a direction that allows it.
@@ -673,20 +675,20 @@ static void claim_check(struct world *world, const struct invocation *invocation
 
 static void sql_answered(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct sim_invocation *invocation = event->data;
     struct reply reply = {.kind = REPLY_SQL_OPEN, .body = STR("{\"rows\":[],\"count\":1}")};
-    if (!event_reaches(event) || invocation->dropped)
+    if (!world_event_reaches(event) || invocation->dropped)
         return;
-    if (fault(event->world, event->world->faults.transient, 10)) {
+    if (world_fault(event->world, event->world->faults.transient, 10)) {
         reply = (struct reply){.kind = REPLY_SQL, .sqlstate = "40001"};
-    } else if (fault(event->world, event->world->faults.refuse, 10)) {
+    } else if (world_fault(event->world, event->world->faults.refuse, 10)) {
         reply = (struct reply){.kind = REPLY_SQL, .sqlstate = "23505"};
     } else {
         invocation->open = true;
     }
     runner_reply(daemon->runner, invocation->id, &reply);
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void sim_start(void *arg, const struct invocation *from)
@@ -699,7 +701,8 @@ static void sim_start(void *arg, const struct invocation *from)
     invocation->run_id = arena_str(&world->arena, from->run_id);
     map_insert(&daemon->invocations, &invocation->node, rand_mix(from->id));
     if (from->request->action->kind == ACTION_SQL) {
-        schedule(world, between_ms(world, 1, 50), daemon->index, invocation, sql_answered);
+        world_schedule(world, world_between_ms(world, 1, 50), daemon->index, invocation,
+                       sql_answered);
         return;
     }
     claim_check(world, from);
@@ -714,17 +717,18 @@ static void sim_start(void *arg, const struct invocation *from)
     delivery->reply.sent_at = (struct wall){world->now};
     struct world_event now = {
         .world = world, .daemon = daemon->index, .incarnation = daemon->incarnation};
-    if (fault(world, world->faults.not_connect, 10)) {
+    if (world_fault(world, world->faults.not_connect, 10)) {
         delivery->reply.kind = REPLY_NOT_CONNECTED;
         delivery->reply.error = STR("connection refused");
         reply_later(&now, delivery, MS_US);
-    } else if (fault(world, world->faults.lose_request, 10)) {
+    } else if (world_fault(world, world->faults.lose_request, 10)) {
         delivery->reply.kind = REPLY_NO_ANSWER;
         delivery->reply.timed_out = true;
         delivery->reply.error = STR("timed out");
         reply_later(&now, delivery, delivery->timeout_us);
     } else {
-        schedule(world, between_ms(world, 1, 300), daemon->index, delivery, request_arrived);
+        world_schedule(world, world_between_ms(world, 1, 300), daemon->index, delivery,
+                       request_arrived);
     }
 }
 
@@ -745,21 +749,21 @@ struct commit {
 
 static void commit_answered(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct commit *commit = event->data;
-    if (!event_reaches(event))
+    if (!world_event_reaches(event))
         return;
     runner_commit_answer(daemon->runner, commit->invocation->id, &commit->answer);
     if (commit->answer.verdict == UNIT_FENCED)
         daemon->owned = false;
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 /* The user's rows and the record in one transaction, or neither. */
 static void commit_arrived(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     struct commit *commit = event->data;
     struct unit_answer answer = {.verdict = UNIT_REJECTED, .db_now = {world->now}};
     err_set(&answer.err, ERR_DATABASE, "connection lost");
@@ -767,16 +771,16 @@ static void commit_arrived(struct world_event *event)
     if (world->lane_epoch[event->daemon] != commit->epoch) {
         answer.verdict = UNIT_FENCED;
     } else if ((here || rand_chance(&world->rand, 50)) &&
-               !fault(world, world->faults.store_cut, 10)) {
+               !world_fault(world, world->faults.store_cut, 10)) {
         answer.verdict = UNIT_APPLIED;
         unit_write(world, event->daemon, 0, &commit->unit->unit, &answer);
         struct ledger_entry *entry = world_ledger(world, commit->invocation->key);
         entry->requests++;
-        ledger_effect(world, entry);
+        world_effect(world, entry);
         world_trace(world, "commits %s", commit->invocation->key.ptr);
     }
     commit->answer = answer;
-    schedule(world, MS_US, event->daemon, commit, commit_answered)->incarnation =
+    world_schedule(world, MS_US, event->daemon, commit, commit_answered)->incarnation =
         event->incarnation;
 }
 
@@ -790,7 +794,7 @@ static void sim_commit(void *arg, uint64_t id, void *encoded)
     commit->invocation->open = false;
     commit->unit = encoded;
     commit->epoch = world->lane_epoch[daemon->index];
-    schedule(world, MS_US, daemon->index, commit, commit_arrived);
+    world_schedule(world, MS_US, daemon->index, commit, commit_arrived);
 }
 
 /* --- daemons come and go ------------------------------------------------------------------------
@@ -816,8 +820,8 @@ static uint64_t lane_shards(const struct world *world, int lane)
 static void daemon_acquire(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
-    if (!event_reaches(event) || daemon->owned)
+    struct daemon *daemon = world_event_daemon(event);
+    if (!world_event_reaches(event) || daemon->owned)
         return;
     runner_lost(daemon->runner);
     daemon->connection++; /* whatever was on its way belongs to the past */
@@ -830,7 +834,7 @@ static void daemon_acquire(struct world_event *event)
                 (unsigned long long)world->lane_epoch[daemon->index]);
     runner_own(daemon->runner, world->lane_epoch[daemon->index], world->lane_seq[daemon->index],
                lane_shards(world, daemon->index));
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static const struct plan *sim_plan(void *arg, struct str workflow, const struct json *input,
@@ -845,9 +849,17 @@ static const struct plan *sim_plan(void *arg, struct str workflow, const struct 
     return NULL;
 }
 
+static void sim_offer(void *arg, struct str queue, struct str run_id, struct str key)
+{
+    struct daemon *daemon = arg;
+    world_trace(daemon->world, "daemon %d offers %s in %s", daemon->index, key.ptr, queue.ptr);
+    workers_offer(daemon, run_id, key);
+}
+
 static void daemon_boot(struct daemon *daemon)
 {
-    struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan}};
+    struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan},
+                                   .tasks = {.arg = daemon, .offer = sim_offer}};
     struct port_store store = {.arg = daemon,
                                .encode = sim_encode,
                                .encoded_free = sim_encoded_free,
@@ -862,12 +874,13 @@ static void daemon_boot(struct daemon *daemon)
     daemon->owned = daemon->frozen = daemon->draining = false;
     daemon->turn_at = 0;
     map_free(&daemon->invocations);
-    schedule(daemon->world, between_ms(daemon->world, 1, 20), daemon->index, NULL, daemon_acquire);
+    world_schedule(daemon->world, world_between_ms(daemon->world, 1, 20), daemon->index, NULL,
+                   daemon_acquire);
 }
 
 static void daemon_boots(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     if (!daemon->runner)
         daemon_boot(daemon);
 }
@@ -877,12 +890,12 @@ static void daemon_boots(struct world_event *event)
 static void daemon_observe(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
-    schedule(world, 500 * MS_US, event->daemon, NULL, daemon_observe);
+    struct daemon *daemon = world_event_daemon(event);
+    world_schedule(world, 500 * MS_US, event->daemon, NULL, daemon_observe);
     if (!daemon->runner || daemon->frozen)
         return;
     if (!daemon->owned) {
-        schedule(world, 0, event->daemon, NULL, daemon_acquire);
+        world_schedule(world, 0, event->daemon, NULL, daemon_acquire);
         return;
     }
     for (int other = 0; other < WORLD_DAEMONS; other++) {
@@ -898,7 +911,7 @@ static void daemon_observe(struct world_event *event)
                 world->shard_lane[shard] = event->daemon;
     }
     runner_own_more(daemon->runner, lane_shards(world, event->daemon));
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void daemon_crash(struct daemon *daemon)
@@ -911,18 +924,18 @@ static void daemon_crash(struct daemon *daemon)
     daemon->messages = NULL;
     daemon->messages_tail = &daemon->messages;
     daemon->frozen_at = world->now;
-    schedule(world, between_ms(world, 100, 9000), daemon->index, NULL, daemon_boots);
+    world_schedule(world, world_between_ms(world, 100, 9000), daemon->index, NULL, daemon_boots);
 }
 
 /* A drained daemon leaves once nothing is in flight, or when its time is over. */
 static void daemon_leaves(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
-    if (!event_reaches(event))
+    struct daemon *daemon = world_event_daemon(event);
+    if (!world_event_reaches(event))
         return;
     if (!runner_is_idle(daemon->runner) && !rand_chance(&world->rand, 10)) {
-        schedule(world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
+        world_schedule(world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
         return;
     }
     daemon_crash(daemon);
@@ -933,8 +946,8 @@ static void daemon_drain(struct daemon *daemon)
     world_trace(daemon->world, "daemon %d drains", daemon->index);
     daemon->draining = true;
     runner_drain(daemon->runner);
-    daemon_poke(daemon, 0);
-    schedule(daemon->world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
+    world_poke(daemon, 0);
+    world_schedule(daemon->world, 200 * MS_US, daemon->index, NULL, daemon_leaves);
 }
 
 static void connection_cut(struct daemon *daemon);
@@ -943,7 +956,7 @@ static bool loads_pending(const struct daemon *daemon);
 static void daemon_thaw(struct world_event *event)
 {
     struct world *world = event->world;
-    struct daemon *daemon = event_daemon(event);
+    struct daemon *daemon = world_event_daemon(event);
     if (!daemon->runner || daemon->incarnation != event->incarnation)
         return;
     daemon->frozen = false;
@@ -958,7 +971,7 @@ static void daemon_thaw(struct world_event *event)
         runner_lost(daemon->runner);
         daemon->owned = false;
     }
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void daemon_freeze(struct daemon *daemon)
@@ -967,20 +980,20 @@ static void daemon_freeze(struct daemon *daemon)
     world_trace(world, "daemon %d freezes", daemon->index);
     daemon->frozen = true;
     daemon->frozen_at = world->now;
-    schedule(world, between_ms(world, 500, 12000), daemon->index, NULL, daemon_thaw);
+    world_schedule(world, world_between_ms(world, 500, 12000), daemon->index, NULL, daemon_thaw);
 }
 
 static void connection_back(struct world_event *event)
 {
-    struct daemon *daemon = event_daemon(event);
-    if (!event_reaches(event) || daemon->connection != event->connection)
+    struct daemon *daemon = world_event_daemon(event);
+    if (!world_event_reaches(event) || daemon->connection != event->connection)
         return;
     daemon->connected = true;
     if (daemon->owned) {
         runner_store_up(daemon->runner);
         /* Loads that were cut off are asked for again by taking the lane anew. */
     }
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
 }
 
 static void connection_cut(struct daemon *daemon)
@@ -992,8 +1005,8 @@ static void connection_cut(struct daemon *daemon)
     daemon->messages = NULL;
     daemon->messages_tail = &daemon->messages;
     runner_store_down(daemon->runner);
-    schedule(world, between_ms(world, 1, 1500), daemon->index, NULL, connection_back);
-    daemon_poke(daemon, 0);
+    world_schedule(world, world_between_ms(world, 1, 1500), daemon->index, NULL, connection_back);
+    world_poke(daemon, 0);
 }
 
 static bool loads_pending(const struct daemon *daemon)
@@ -1008,19 +1021,19 @@ static void mishap(struct world_event *event)
     struct daemon *daemon = &world->daemons[rand_below(&world->rand, WORLD_DAEMONS)];
     if (world->healed)
         return;
-    schedule(world, between_ms(world, 50, 1500), -1, NULL, mishap);
+    world_schedule(world, world_between_ms(world, 50, 1500), -1, NULL, mishap);
     if (!daemon->runner || daemon->frozen)
         return;
-    if (fault(world, world->faults.crash, 20))
+    if (world_fault(world, world->faults.crash, 20))
         daemon_crash(daemon);
-    else if (fault(world, world->faults.freeze, 12))
+    else if (world_fault(world, world->faults.freeze, 12))
         daemon_freeze(daemon);
-    else if (daemon->owned && !daemon->draining && fault(world, world->faults.drain, 15))
+    else if (daemon->owned && !daemon->draining && world_fault(world, world->faults.drain, 15))
         daemon_drain(daemon);
     else if (daemon->owned && daemon->connected && !loads_pending(daemon) &&
-             fault(world, world->faults.store_cut, 35))
+             world_fault(world, world->faults.store_cut, 35))
         connection_cut(daemon);
-    else if (daemon->owned && fault(world, world->faults.release, 30))
+    else if (daemon->owned && world_fault(world, world->faults.release, 30))
         runner_release(daemon->runner, rand_next(&world->rand) & lane_shards(world, daemon->index),
                        daemon->index ? STR("0") : STR("1"));
 }
@@ -1040,7 +1053,7 @@ static void submit(struct world_event *event);
 
 static void submit_again(struct submission *request, int64_t delay_us)
 {
-    schedule(request->world, delay_us, -1, request, submit);
+    world_schedule(request->world, delay_us, -1, request, submit);
 }
 
 static void submitted(void *arg, const struct runner_answer *answer)
@@ -1048,7 +1061,7 @@ static void submitted(void *arg, const struct runner_answer *answer)
     struct submission *request = arg;
     struct world *world = request->world;
     if (answer->err.code != ERR_NONE) {
-        submit_again(request, between_ms(world, 50, 500));
+        submit_again(request, world_between_ms(world, 50, 500));
         return;
     }
     bool same = !answer->taken || sha256_eq(&answer->taken->input_hash, &request->hash);
@@ -1066,7 +1079,7 @@ static void submitted(void *arg, const struct runner_answer *answer)
     request->run->acknowledged = true;
 }
 
-static struct daemon *owner_of(struct world *world, struct str run_id)
+struct daemon *world_owner(struct world *world, struct str run_id)
 {
     int lane = world->shard_lane[shard_of(run_id)];
     struct daemon *daemon = lane < 0 ? NULL : &world->daemons[lane];
@@ -1078,7 +1091,7 @@ static void submit(struct world_event *event)
 {
     struct submission *request = event->data;
     struct world *world = event->world;
-    struct daemon *daemon = owner_of(world, str_z(request->run->id));
+    struct daemon *daemon = world_owner(world, str_z(request->run->id));
     struct err err;
     if (!request->other_input && request->run->acknowledged)
         return;
@@ -1087,10 +1100,10 @@ static void submit(struct world_event *event)
                                  .input = request->input,
                                  .input_hash = request->hash};
     if (!daemon || runner_start(daemon->runner, &start, submitted, request, &err) != 0) {
-        submit_again(request, between_ms(world, 100, 600));
+        submit_again(request, world_between_ms(world, 100, 600));
         return;
     }
-    daemon_poke(daemon, 0);
+    world_poke(daemon, 0);
     if (!request->other_input) /* the daemon may die before it answers */
         submit_again(request, 4 * SECOND_US);
 }
@@ -1099,7 +1112,7 @@ static void submit_other(struct world_event *event)
 {
     struct client_run *run = event->data;
     if (!run->acknowledged) {
-        schedule(event->world, SECOND_US, -1, run, submit_other);
+        world_schedule(event->world, SECOND_US, -1, run, submit_other);
         return;
     }
     struct submission *request = arena_new(&event->world->arena, struct submission);
@@ -1122,14 +1135,14 @@ static void verb_done(void *arg, const struct runner_answer *answer)
 
 static void verb_send(struct world *world, const struct runner_verb *verb)
 {
-    struct daemon *daemon = owner_of(world, verb->run_id);
+    struct daemon *daemon = world_owner(world, verb->run_id);
     struct err err;
     if (!daemon)
         return;
     world_trace(world, "operator: %s " STR_FMT " " STR_FMT, run_event_name(verb->kind),
                 STR_ARG(verb->run_id), STR_ARG(verb->step));
     if (runner_verb(daemon->runner, verb, verb_done, world, &err) == 0)
-        daemon_poke(daemon, 0);
+        world_poke(daemon, 0);
 }
 
 static void cancel_some(struct world_event *event)
@@ -1185,7 +1198,7 @@ static void verb_some(struct world_event *event)
                                .actor = STR("sim")};
     if (world->healed)
         return;
-    schedule(world, between_ms(world, 100, 12000), -1, run, verb_some);
+    world_schedule(world, world_between_ms(world, 100, 12000), -1, run, verb_some);
     if (verb.kind == EVENT_ABANDON && !rand_chance(&world->rand, 10))
         return;
     if (verb.kind == EVENT_SKIP) {
@@ -1208,7 +1221,7 @@ static void signal_some(struct world_event *event)
                                .actor = STR("sim")};
     if (world->healed)
         return;
-    schedule(world, between_ms(world, 100, 15000), -1, run, signal_some);
+    world_schedule(world, world_between_ms(world, 100, 15000), -1, run, signal_some);
     if (run->acknowledged)
         verb_send(world, &verb);
 }
@@ -1221,7 +1234,7 @@ static bool needs_no_undo(struct row_run *row, const struct record_effect *undo)
         return false;
     ref.direction = DIRECTION_EXECUTE;
     ref.generation = 1;
-    for (const struct record_effect *done; (done = row_effect(row, &ref)); ref.generation++)
+    for (const struct record_effect *done; (done = world_row_effect(row, &ref)); ref.generation++)
         if (done->state.state == STEP_REFUSED)
             return true;
     return false;
@@ -1256,6 +1269,8 @@ static void operator_help(struct world *world, struct row_run *row)
             key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
         struct str key =
             key_make(row->id, name, effect->ref.direction, effect->ref.generation, &world->arena);
+        if (workers_busy(world, key))
+            return; /* it may still happen */
         verb.kind = EVENT_SETTLE;
         verb.step = arena_printf(&world->arena, STR_FMT ":%s", STR_ARG(name),
                                  direction_name(effect->ref.direction));
@@ -1271,7 +1286,7 @@ static void operator_help(struct world *world, struct row_run *row)
 static void operators_look(struct world_event *event)
 {
     struct world *world = event->world;
-    schedule(world, 10 * SECOND_US, -1, NULL, operators_look);
+    world_schedule(world, 10 * SECOND_US, -1, NULL, operators_look);
     if (!world->healed)
         return;
     for (size_t i = 0; i < world->rows.size; i++)
@@ -1298,7 +1313,7 @@ static void heal(struct world_event *event)
     for (int i = 0; i < WORLD_DAEMONS; i++) {
         struct daemon *daemon = &world->daemons[i];
         if (daemon->runner && daemon->frozen)
-            schedule(world, MS_US, i, NULL, daemon_thaw);
+            world_schedule(world, MS_US, i, NULL, daemon_thaw);
     }
 }
 
@@ -1326,15 +1341,15 @@ static void clients_make(struct world *world)
             .world = world, .run = run, .input = run->input, .hash = run->input_hash};
         world_trace(world, "run %s with input " STR_FMT ":\n" STR_FMT, run->id, STR_ARG(run->input),
                     STR_ARG(run->plan->source));
-        schedule(world, between_ms(world, 10, 15000), -1, request, submit);
+        world_schedule(world, world_between_ms(world, 10, 15000), -1, request, submit);
         if (world->faults.resubmit && rand_chance(&world->rand, 40))
-            schedule(world, between_ms(world, 100, 20000), -1, run, submit_other);
+            world_schedule(world, world_between_ms(world, 100, 20000), -1, run, submit_other);
         if (world->faults.cancel && rand_chance(&world->rand, 30))
-            schedule(world, between_ms(world, 100, 20000), -1, run, cancel_some);
+            world_schedule(world, world_between_ms(world, 100, 20000), -1, run, cancel_some);
         if (world->faults.signals)
-            schedule(world, between_ms(world, 100, 15000), -1, run, signal_some);
+            world_schedule(world, world_between_ms(world, 100, 15000), -1, run, signal_some);
         if (world->faults.verbs && rand_chance(&world->rand, 60))
-            schedule(world, between_ms(world, 100, 20000), -1, run, verb_some);
+            world_schedule(world, world_between_ms(world, 100, 20000), -1, run, verb_some);
     }
 }
 
@@ -1354,12 +1369,12 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
         daemon->connected = true;
         daemon->messages_tail = &daemon->messages;
         daemon_boot(daemon);
-        schedule(world, 100 * MS_US, i, NULL, daemon_observe);
+        world_schedule(world, 100 * MS_US, i, NULL, daemon_observe);
     }
     clients_make(world);
-    schedule(world, between_ms(world, 50, 1500), -1, NULL, mishap);
-    schedule(world, SAFETY_US, -1, NULL, heal);
-    schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
+    world_schedule(world, world_between_ms(world, 50, 1500), -1, NULL, mishap);
+    world_schedule(world, SAFETY_US, -1, NULL, heal);
+    world_schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
 }
 
 bool world_rests(const struct world *world, const struct row_run *row)

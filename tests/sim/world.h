@@ -30,17 +30,22 @@ struct world_faults {
     bool lose_request; /* a request never reaches the participant, the client sees no answer */
     bool lose_answer;  /* the participant works, its answer is lost */
     bool not_connect;
-    bool refuse;      /* participants refuse some keys for good */
-    bool transient;   /* 503 before doing anything */
-    bool error_after; /* 500 after the effect */
-    bool poison;      /* answers that the database refuses to store */
-    bool cancel;      /* operators cancel */
-    bool signals;     /* signals come, early, late and twice */
-    bool release;     /* shards move between living daemons */
-    bool resubmit;    /* clients submit again, with the same and with another input */
-    bool verbs;       /* operators pause, resume, cancel, retry and skip at any moment */
-    bool drain;       /* a daemon drains, leaves when nothing is in flight, and comes back */
-    bool operators;   /* parked runs are retried, settled or abandoned during the heal phase */
+    bool refuse;          /* participants refuse some keys for good */
+    bool transient;       /* 503 before doing anything */
+    bool error_after;     /* 500 after the effect */
+    bool poison;          /* answers that the database refuses to store */
+    bool cancel;          /* operators cancel */
+    bool signals;         /* signals come, early, late and twice */
+    bool release;         /* shards move between living daemons */
+    bool resubmit;        /* clients submit again, with the same and with another input */
+    bool verbs;           /* operators pause, resume, cancel, retry and skip at any moment */
+    bool drain;           /* a daemon drains, leaves when nothing is in flight, and comes back */
+    bool worker_dies;     /* before or after the work, without a word */
+    bool worker_slow;     /* works beyond its deadline */
+    bool worker_silent;   /* sends no heartbeats */
+    bool worker_hangs_up; /* before it hears what it took */
+    bool worker_race;     /* two go for one offer */
+    bool operators;       /* parked runs are retried, settled or abandoned during the heal phase */
 };
 
 /* One effect at a participant. */
@@ -52,6 +57,7 @@ struct ledger_entry {
     uint64_t first_order;       /* when the first effect happened, in order over the world */
     bool refuses;               /* this key is refused for good */
     bool decided;
+    uint32_t completed_by; /* the attempt of a worker whose completion counted; 0: none */
 };
 
 /* The database: rows as the real one holds them. */
@@ -147,6 +153,7 @@ struct world {
     struct plan *kids[WORLD_KIDS];
     struct client_run runs[WORLD_RUNS_MAX];
     uint32_t runs_count;
+    struct sim_task *tasks; /* workers.c: all that were ever handed out */
 
     char failure[512]; /* the first broken promise; "" = none */
     FILE *trace;       /* NULL: quiet */
@@ -165,8 +172,32 @@ struct row_run *world_row(const struct world *world, struct str id);
 bool world_rests(const struct world *world, const struct row_run *row);
 struct ledger_entry *world_ledger(struct world *world, struct str key);
 
+/* For those who act in it. */
+bool world_fault(struct world *world, bool enabled, unsigned percent);
+int64_t world_between_ms(struct world *world, int64_t low, int64_t high);
+struct world_event *world_schedule(struct world *world, int64_t delay_us, int daemon, void *data,
+                                   void (*fn)(struct world_event *event));
+struct daemon *world_event_daemon(struct world_event *event);
+/* True if the daemon that this event was meant for is still there, awake and running. A frozen
+ * one gets it later. */
+bool world_event_reaches(struct world_event *event);
+/* Its next turn comes after the delay at the latest. */
+void world_poke(struct daemon *daemon, int64_t delay_us);
+/* The daemon that carries the run, if it is there and knows it. */
+struct daemon *world_owner(struct world *world, struct str run_id);
+struct record_effect *world_row_effect(struct row_run *row, const struct effect_ref *ref);
+/* The participant does what the key stands for. */
+void world_effect(struct world *world, struct ledger_entry *entry);
+
 /* workflows.c: a random workflow; it may start "kid<child>". */
 struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child);
+/* workers.c: an offer on its way to whoever takes it, and the promises about what they say. */
+void workers_offer(struct daemon *daemon, struct str run_id, struct str key);
+/* Somebody may still do what the key stands for. */
+bool workers_busy(const struct world *world, struct str key);
+void workers_write_check(struct world *world, const struct row_run *row,
+                         const struct effect_state *before, const struct record_effect *after);
+void workers_check(struct world *world);
 /* checks.c: promises at the end of a world, and of loops whenever a run was written. */
 void checks_run(struct world *world);
 void loops_check(struct world *world, const struct row_run *row);

@@ -158,6 +158,61 @@ static void bad_items(void **state)
 }
 
 /* Of the records of one decision, the first one that writes the same row. */
+/* Rows that contradict each other are told at the load; none of them reaches run_apply. */
+static void rows_that_contradict(void **state)
+{
+    const struct effect_state began = {
+        .state = STEP_WAITING, .generation = 1, .items = STR("[[\"a\",1]]")};
+    const struct effect_state sent = {
+        .state = STEP_CLAIMED, .generation = 1, .claim_no = 1, .attempts = 1};
+    struct effect_state unread = began, other = sent, none = sent;
+    struct effect_state listed = {.state = STEP_APPLIED, .generation = 1, .items = STR("[]")};
+    unread.items = STR("[[\"a\",1],[\"a\",2]]");
+    other.generation = 2;
+    none.state = STEP_NONE;
+    struct {
+        struct record_effect effects[2];
+        const char *broken;
+    } cases[] = {
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{0, STR("a"), 1, 1}, sent, 0}}, NULL},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{0, STR("b"), 1, 1}, sent, 0}},
+         "an item that is not among the items of its loop"},
+        {{{{1, STR(""), DIRECTION_EXECUTE, 1}, sent, 0}, {{0, STR("a"), 1, 1}, sent, 0}},
+         "an item of a loop whose items are not there"},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{1, STR("a"), 1, 1}, sent, 0}},
+         "an item of a step that is no loop"},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{2, STR(""), 1, 1}, sent, 0}},
+         "an effect of a step that the workflow does not have"},
+        {{{{1, STR(""), DIRECTION_EXECUTE, 1}, sent, 0}, {{0, STR(""), 1, 1}, unread, 0}},
+         "a loop whose items cannot be read"},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{1, STR(""), 1, 1}, listed, 0}},
+         "items of what is no loop"},
+        {{{{1, STR(""), DIRECTION_EXECUTE, 1}, sent, 0}, {{1, STR(""), 1, 1}, sent, 0}},
+         "an effect without a state or with a generation that is not its own"},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{1, STR(""), 1, 1}, other, 0}},
+         "an effect without a state or with a generation that is not its own"},
+        {{{{0, STR(""), DIRECTION_EXECUTE, 1}, began, 0}, {{1, STR(""), 1, 1}, none, 0}},
+         "an effect without a state or with a generation that is not its own"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct run *run = run_new(&plan, STR("r"));
+        struct run_record start = {.kind = RECORD_START, .start.input = STR("{}")};
+        struct run_record first = {.kind = RECORD_CLAIM, .effect = cases[i].effects[0]};
+        struct run_record second = {.kind = RECORD_CLAIM, .effect = cases[i].effects[1]};
+        assert_non_null(run_load(run, &first)); /* it does not begin with its start */
+        assert_null(run_load(run, &start));
+        assert_non_null(run_load(run, &start));
+        assert_null(run_load(run, &first));
+        const char *broken = run_load(run, &second);
+        if (cases[i].broken)
+            assert_string_equal(broken ? broken : "sound", cases[i].broken);
+        else
+            assert_null(broken);
+        run_free(run);
+    }
+}
+
 static void rows_of_records(void **state)
 {
     struct arena arena = {0};
@@ -184,7 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted),         cmocka_unit_test(undone_newest_claim_first),
         cmocka_unit_test(due_times),       cmocka_unit_test(bad_items),
-        cmocka_unit_test(rows_of_records),
+        cmocka_unit_test(rows_of_records), cmocka_unit_test(rows_that_contradict),
     };
     return cmocka_run_group_tests_name("groups", tests, NULL, NULL);
 }

@@ -1,0 +1,436 @@
+/*
+ * api_start.c: submits: at this daemon, at another one through the inbox, and what comes out of the
+ * inbox here.
+ */
+#include "dsl/jsonschema.h"
+#include "engine/api_impl.h"
+#include "engine/failpoint.h"
+#include "engine/key.h"
+
+#include <stdlib.h>
+
+/* --- submitting ------------------------------------------------------------------------------ */
+
+struct submission {
+    struct api *api;
+    struct control_request *request;
+    struct str run_id, workflow, tenant;
+    const struct json *input;
+    struct sha256 input_hash;
+    struct runner_start start;
+    int wait_s;
+};
+
+static struct sha256 input_hash_of(const struct json *input)
+{
+    struct buf canonical = {0};
+    json_write_canonical(input, &canonical);
+    struct sha256 hash = sha256_of(buf_str(&canonical));
+    buf_free(&canonical);
+    return hash;
+}
+
+/* Errors of the input schema, as the `errors` of a problem. */
+static const struct json *schema_errors_json(const struct schema_errors *errors,
+                                             struct arena *arena)
+{
+    struct json *list = json_list_new(arena, errors->count);
+    for (uint32_t i = 0; i < errors->count; i++) {
+        struct json *entry = json_object_new(arena, 2);
+        json_object_add_z(entry, "pointer",
+                          json_string(arena, arena_printf(arena, "/input" STR_FMT,
+                                                          STR_ARG(errors->list[i].pointer))));
+        json_object_add_z(entry, "message", json_string(arena, errors->list[i].message));
+        json_list_add(list, entry);
+    }
+    return list;
+}
+
+static int input_check(const struct plan *plan, const struct json *input, struct arena *arena,
+                       const struct json **errors, struct err *err)
+{
+    struct schema_errors found = {0};
+    *errors = NULL;
+    if (input->kind != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "the input must be an object");
+    if (!plan->input || schema_check(plan->input, input, arena, &found))
+        return 0;
+    *errors = schema_errors_json(&found, arena);
+    return err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": %.*s %.*s",
+                   plan->workflow, (int)MIN(found.list[0].pointer.len, (size_t)100),
+                   found.list[0].pointer.ptr, (int)MIN(found.list[0].message.len, (size_t)200),
+                   found.list[0].message.ptr);
+}
+
+/* What the workflow's `run_id` gives for this input; absent: it has none. */
+static int run_id_render(const struct api *api, const struct plan *plan, const struct json *input,
+                         struct wall now, struct arena *arena, struct str *out, struct err *err)
+{
+    struct expr_scope scope = {.input = input, .index = -1, .now = now, .env = api->o.env};
+    *out = STR_NONE;
+    if (!plan->run_id)
+        return 0;
+    int code = template_render_text(plan->run_id, &scope, TEXT_PLAIN, arena, out, err);
+    return code ? err_wrap(err, "run_id") : 0;
+}
+
+/* The ids that the caller gave must all be one; without any, one is made whose shard is ours, so
+ * that the common submit needs no hop. */
+static int run_id_choose(struct api *api, const struct plan *plan, const struct json *input,
+                         const char *const *given, size_t given_count, struct arena *arena,
+                         struct str *out, struct err *err)
+{
+    uint64_t ours = runner_stats(api->o.runner).shards;
+    char uuid[37];
+    int code = run_id_render(api, plan, input, loop_wall(api->o.loop), arena, out, err);
+    if (code)
+        return code;
+    for (size_t i = 0; i < given_count; i++) {
+        if (!given[i])
+            continue;
+        if (out->ptr && !str_eq_z(*out, given[i]))
+            return err_set(err, ERR_CONFLICT,
+                           "the run ids do not agree: \"" STR_FMT "\" and \"%.100s\"",
+                           STR_ARG(*out), given[i]);
+        *out = str_z(given[i]);
+    }
+    if (out->ptr)
+        return key_run_id_check(*out, err);
+    for (int tries = 0; tries < 1000; tries++) {
+        uuid7_make(loop_wall(api->o.loop), uuid);
+        if (!ours || ours >> shard_of(str_z(uuid)) & 1)
+            break;
+    }
+    *out = arena_str(arena, str_z(uuid));
+    return 0;
+}
+
+/* RFC 3339; NULL and null: at once. */
+static int start_at_read(const struct json *value, struct wall *out, struct err *err)
+{
+    *out = WALL_NONE;
+    if (!value || value->kind == JSON_NULL)
+        return 0;
+    if (value->kind == JSON_STRING && wall_parse(value->text, out))
+        return 0;
+    return err_set(err, ERR_INVALID, "start_at must be a time like 2026-10-25T02:30:00Z");
+}
+
+/* True if the id belongs to another tenant or workflow; then the request is answered. */
+static bool taken_elsewhere(struct submission *submission, struct str tenant, struct str workflow)
+{
+    struct control_request *request = submission->request;
+    if (!str_eq(tenant, submission->tenant))
+        control_problem(request, 409, "run_id_taken", NULL, "the run id is taken");
+    else if (!str_eq(workflow, submission->workflow))
+        control_problem(request, 409, "run_id_conflict", NULL,
+                        "the run id \"" STR_FMT "\" was used for the workflow \"" STR_FMT "\"",
+                        STR_ARG(submission->run_id), STR_ARG(workflow));
+    else
+        return false;
+    return true;
+}
+
+/* The run as it is stored tells with whom, and where, the submit clashes. */
+static void conflict_explain(void *arg, const struct store_answer *answer)
+{
+    struct submission *submission = arg;
+    struct arena *arena = control_arena(submission->request);
+    const struct json *run = NULL;
+    struct str path = STR_NONE;
+    struct err err;
+    if (!answer->err.code && answer->text.ptr && json_parse(answer->text, arena, &run, &err) == 0) {
+        const struct json *input = json_get_z(run, "input");
+        struct str tenant = json_get_text(run, "tenant");
+        if (taken_elsewhere(submission, tenant.ptr ? tenant : STR(""),
+                            json_get_text(run, "workflow")))
+            return;
+        if (input)
+            path = json_first_difference(input, submission->input, arena);
+    }
+    control_problem(submission->request, 409, "run_id_conflict", NULL,
+                    "the run id \"" STR_FMT "\" was used with another input%s" STR_FMT,
+                    STR_ARG(submission->run_id), path.ptr ? ": it differs at /input" : "",
+                    STR_ARG(path));
+}
+
+static void conflict_answer(struct submission *submission)
+{
+    const char *params[] = {submission->run_id.ptr};
+    store_pg_query(submission->api->o.store, "select saga.run_json_v1($1)", params, 1,
+                   conflict_explain, submission);
+}
+
+static void replay_answer(struct submission *submission)
+{
+    control_header_set(submission->request, "Idempotency-Replayed", "true");
+    wait_for_run(submission->api, submission->request, submission->run_id, submission->wait_s, 200,
+                 200);
+}
+
+static void submit_taken(struct submission *submission, const struct unit_taken *taken)
+{
+    if (taken_elsewhere(submission, taken->tenant, taken->workflow))
+        return;
+    if (!sha256_eq(&taken->input_hash, &submission->input_hash))
+        conflict_answer(submission);
+    else
+        replay_answer(submission);
+}
+
+static void location_set(struct submission *submission)
+{
+    control_header_set(submission->request, "Location",
+                       arena_printf(control_arena(submission->request), "/v1/runs/" STR_FMT,
+                                    STR_ARG(submission->run_id))
+                           .ptr);
+}
+
+static void submit_answered(void *arg, const struct runner_answer *answer)
+{
+    struct submission *submission = arg;
+    struct control_request *request = submission->request;
+    struct arena *arena = control_arena(request);
+    FAILPOINT("submit_answer");
+    if (answer->err.code) {
+        problem_err(request, &answer->err);
+        return;
+    }
+    if (answer->taken) {
+        submit_taken(submission, answer->taken);
+        return;
+    }
+    location_set(submission);
+    if (submission->wait_s) {
+        wait_for_new_run(submission->api, request, submission->run_id, submission->wait_s, 200,
+                         202);
+        return;
+    }
+    struct json *out = json_object_new(arena, 3);
+    json_object_add_z(out, "run_id", json_string(arena, submission->run_id));
+    json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
+    json_object_add_z(out, "state", json_string_z(arena, run_state_name(answer->state)));
+    control_reply(request, 202, json_text(out, arena));
+    FAILPOINT("submit_answered");
+}
+
+/* The owner accepted it, or said why not. */
+static void submit_by_inbox_settled(void *arg, const struct request_result *result)
+{
+    struct submission *submission = arg;
+    struct control_request *request = submission->request;
+    if (!result->settled) {
+        control_reply(request, 202, result->json);
+    } else if (str_eq(result->outcome, STR("conflict"))) {
+        conflict_answer(submission);
+    } else if (!str_eq(result->outcome, STR("done"))) {
+        control_problem(request, 422, "refused", NULL, STR_FMT, STR_ARG(result->answer));
+    } else if (str_eq(result->answer, STR(RUNNER_START_EXISTED))) {
+        replay_answer(submission);
+    } else {
+        location_set(submission);
+        wait_for_run(submission->api, request, submission->run_id, submission->wait_s, 200, 202);
+    }
+}
+
+static void submit_by_inbox(struct submission *submission)
+{
+    struct arena *arena = control_arena(submission->request);
+    struct json *body = json_object_new(arena, 3);
+    json_object_add_z(body, "input", submission->input);
+    json_object_add_z(body, "tenant", json_string(arena, submission->tenant));
+    if (wall_is_set(submission->start.start_at))
+        json_object_add_z(body, "start_at",
+                          json_string(arena, wall_format(submission->start.start_at, arena)));
+    request_put(submission->api, submission->request, STR("start"), submission->run_id,
+                &submission->start.plan->hash, json_text(body, arena), submit_by_inbox_settled,
+                submission);
+}
+
+int prefer_wait(const struct control_request *request)
+{
+    const char *prefer = control_header(request, "Prefer");
+    const char *wait = prefer ? strstr(prefer, "wait=") : NULL;
+    int seconds = wait ? atoi(wait + 5) : 0;
+    return MAX(0, MIN(seconds, API_WAIT_MAX_S));
+}
+
+static void workflow_unknown(struct api *api, struct control_request *request, struct str name)
+{
+    const char *nearest = name.ptr ? plans_nearest(api->o.plans, name) : NULL;
+    control_problem(request, 404, "workflow_not_found", NULL, "there is no workflow \"%.*s\"%s%s%s",
+                    (int)MIN(name.len, (size_t)80), name.ptr ? name.ptr : "",
+                    nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                    nearest ? "\"?" : "");
+}
+
+void run_submit(struct api *api, struct control_request *request);
+
+struct workflow_look {
+    struct api *api;
+    struct control_request *request;
+    struct str name;
+};
+
+static void workflow_looked(void *arg, const struct store_answer *answer)
+{
+    struct workflow_look *look = arg;
+    struct api *api = look->api;
+    struct diags diags;
+    if (answer->err.code) {
+        problem_err(look->request, &answer->err);
+        return;
+    }
+    if (answer->text.ptr) {
+        diags_init(&diags, look->name.ptr, answer->text);
+        struct plan *plan = dsl_compile(answer->text, api->o.dsl, &diags);
+        if (plan)
+            plans_put(api->o.plans, plan, true);
+        plan_unref(plan);
+        diags_free(&diags);
+    }
+    if (plans_current(api->o.plans, look->name))
+        run_submit(api, look->request);
+    else
+        workflow_unknown(api, look->request, look->name);
+}
+
+/* It may have been applied at another daemon a moment ago. */
+static void workflow_look(struct api *api, struct control_request *request, struct str name)
+{
+    struct workflow_look *look = arena_new(control_arena(request), struct workflow_look);
+    *look = (struct workflow_look){api, request, arena_str(control_arena(request), name)};
+    const char *params[] = {look->name.ptr};
+    store_pg_query(api->o.store,
+                   "select source from saga.workflow_sources_v1(null) where name = $1", params, 1,
+                   workflow_looked, look);
+}
+
+void run_submit(struct api *api, struct control_request *request)
+{
+    static const char *const known[] = {"workflow", "input", "run_id", "tenant", "start_at"};
+    struct arena *arena = control_arena(request);
+    const struct json *body, *errors;
+    struct err err;
+    if (!body_read(request, &body))
+        return;
+    if (json_get_z(body, "dry_run")) {
+        control_problem(request, 501, "not_supported", NULL,
+                        "dry_run is not supported by this version");
+        return;
+    }
+    if (!members_known(request, body, known, ARRAY_LEN(known)))
+        return;
+    struct str name = json_get_text(body, "workflow");
+    const struct plan *plan = name.ptr ? plans_current(api->o.plans, name) : NULL;
+    if (!plan) {
+        if (name.ptr)
+            workflow_look(api, request, name);
+        else
+            workflow_unknown(api, request, name);
+        return;
+    }
+    struct submission *submission = arena_new(arena, struct submission);
+    struct wall start_at;
+    const struct json *input = json_get_z(body, "input");
+    submission->api = api;
+    submission->request = request;
+    submission->input = input ? input : json_object_new(arena, 0);
+    submission->workflow = arena_str(arena, name);
+    submission->tenant = json_get_text(body, "tenant");
+    if (!submission->tenant.ptr)
+        submission->tenant = STR("");
+    submission->wait_s = prefer_wait(request);
+    if (start_at_read(json_get_z(body, "start_at"), &start_at, &err) != 0) {
+        control_problem(request, 422, "start_at_invalid", NULL, "%s", err.text);
+        return;
+    }
+    if (input_check(plan, submission->input, arena, &errors, &err) != 0) {
+        control_problem(request, 422, "input_invalid", errors, "%s", err.text);
+        return;
+    }
+    const struct json *body_id = json_get_z(body, "run_id");
+    if (body_id && body_id->kind != JSON_STRING) {
+        control_problem(request, 422, "run_id_invalid", NULL, "run_id must be a text");
+        return;
+    }
+    const char *given[] = {body_id ? arena_str(arena, body_id->text).ptr : NULL,
+                           control_header(request, "Idempotency-Key")};
+    int code = run_id_choose(api, plan, submission->input, given, ARRAY_LEN(given), arena,
+                             &submission->run_id, &err);
+    if (code) {
+        control_problem(request, status_of((enum err_code)code),
+                        code == ERR_CONFLICT ? "run_id_mismatch" : "run_id_invalid", NULL, "%s",
+                        err.text);
+        return;
+    }
+    submission->run_id = arena_str(arena, submission->run_id);
+    submission->input_hash = input_hash_of(submission->input);
+    submission->start = (struct runner_start){.plan = plan,
+                                              .run_id = submission->run_id,
+                                              .tenant = submission->tenant,
+                                              .actor = control_actor(request),
+                                              .input = json_text(submission->input, arena),
+                                              .input_hash = submission->input_hash,
+                                              .start_at = start_at};
+    if (submission->start.input.len > BODY_BYTES_MAX) {
+        control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
+        return;
+    }
+    code = runner_start(api->o.runner, &submission->start, submit_answered, submission, &err);
+    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
+        submit_by_inbox(submission);
+    else if (code)
+        problem_err(request, &err);
+}
+
+/* --- the inbox, on the owner's side ----------------------------------------------------------- */
+
+bool api_inbox_start(struct api *api, const struct store_inbox *row)
+{
+    struct arena arena = {0};
+    const struct json *body, *input, *errors;
+    struct wall start_at;
+    struct err err;
+    int code = json_parse(row->body, &arena, &body, &err);
+    if (!code)
+        code = start_at_read(json_get_z(body, "start_at"), &start_at, &err);
+    if (!code) {
+        input = json_get_z(body, "input");
+        if (!input || input->kind == JSON_NULL)
+            input = json_object_new(&arena, 0);
+        code = input_check(row->plan, input, &arena, &errors, &err);
+    }
+    if (!code && row->body.len > BODY_BYTES_MAX)
+        code = err_set(&err, ERR_LIMIT, "the input is larger than 1 MiB");
+    if (!code)
+        code = key_run_id_check(row->run_id, &err);
+    if (!code) {
+        struct str rendered = STR_NONE;
+        /* The clock's runs are named by their ticks. */
+        if (!json_get_z(body, "tick") || !str_eq(row->actor, STR("schedule")))
+            code = run_id_render(api, row->plan, input, row->at, &arena, &rendered, &err);
+        if (!code && rendered.ptr && !str_eq(rendered, row->run_id))
+            code = err_set(&err, ERR_INVALID,
+                           "the run id is not the one that the workflow gives this input");
+    }
+    if (!code) {
+        struct runner_start start = {.plan = row->plan,
+                                     .run_id = row->run_id,
+                                     .tenant = json_get_text(body, "tenant"),
+                                     .actor = row->actor,
+                                     .inbox_id = row->id,
+                                     .input = json_text(input, &arena),
+                                     .input_hash = input_hash_of(input),
+                                     .start_at = start_at};
+        code = runner_start(api->o.runner, &start, NULL, NULL, &err);
+        if (code) { /* not now: it is offered again */
+            arena_free(&arena);
+            return false;
+        }
+    } else {
+        inbox_refuse(api, row, err.text);
+    }
+    arena_free(&arena);
+    return true;
+}

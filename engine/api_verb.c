@@ -1,0 +1,352 @@
+/*
+ * api_verb.c: what people and parents do to runs: at this daemon, at another one through the inbox,
+ * and what comes out of the inbox here.
+ */
+#include "engine/api_impl.h"
+#include "engine/failpoint.h"
+
+#include <stdlib.h>
+
+/* --- verbs ---------------------------------------------------------------------------------- */
+
+struct verb_call {
+    struct api *api;
+    struct control_request *request;
+    struct runner_verb verb;
+};
+
+static void verb_reply(struct control_request *request, struct str run_id, enum run_state state)
+{
+    struct arena *arena = control_arena(request);
+    struct json *out = json_object_new(arena, 2);
+    json_object_add_z(out, "run_id", json_string(arena, run_id));
+    if (state != RUN_NONE)
+        json_object_add_z(out, "state", json_string_z(arena, run_state_name(state)));
+    control_reply(request, 200, json_text(out, arena));
+}
+
+static void verb_answered(void *arg, const struct runner_answer *answer)
+{
+    struct verb_call *call = arg;
+    FAILPOINT("verb_answer");
+    if (answer->err.code)
+        problem_err(call->request, &answer->err);
+    else
+        verb_reply(call->request, call->verb.run_id, answer->state);
+}
+
+static void verb_state_came(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    verb_reply(call->request, call->verb.run_id,
+               answer->err.code ? RUN_NONE : run_state_of(answer->text));
+}
+
+static void verb_by_inbox_settled(void *arg, const struct request_result *result)
+{
+    struct verb_call *call = arg;
+    const char *params[] = {call->verb.run_id.ptr};
+    if (!result->settled)
+        control_reply(call->request, 202, result->json);
+    else if (str_eq(result->outcome, STR("done")))
+        store_pg_query(call->api->o.store, "select state from saga.runs where run_id = $1", params,
+                       1, verb_state_came, call);
+    else if (str_eq(result->answer, STR("there is no such run")))
+        control_problem(call->request, 404, "not_found", NULL, "there is no such run");
+    else if (call->verb.kind == EVENT_SIGNAL && str_eq(result->outcome, STR("refused")))
+        control_problem(call->request, 422, "invalid", NULL, STR_FMT, STR_ARG(result->answer));
+    else
+        control_problem(call->request, 409, "conflict", NULL, STR_FMT, STR_ARG(result->answer));
+}
+
+static void verb_by_inbox(struct verb_call *call)
+{
+    struct arena *arena = control_arena(call->request);
+    const struct runner_verb *verb = &call->verb;
+    struct json *body = json_object_new(arena, 7);
+    const struct json *output;
+    struct err err;
+    if (verb->kind == EVENT_SIGNAL) {
+        int code = json_parse(verb->output, arena, &output, &err);
+        ASSERT(code == 0); /* it was written from a tree */
+        json_object_add_z(body, "name", json_string(arena, verb->name));
+        json_object_add_z(body, "data", output);
+        request_put(call->api, call->request, STR("signal"), verb->run_id, NULL,
+                    json_text(body, arena), verb_by_inbox_settled, call);
+        return;
+    }
+    json_object_add_z(body, "reason", json_string(arena, verb->reason));
+    json_object_add_z(body, "step", json_string(arena, verb->step));
+    json_object_add_z(body, "applied", json_bool(verb->applied));
+    json_object_add_z(body, "force", json_bool(verb->force));
+    if (verb->plan) {
+        json_object_add_z(body, "to", json_string_z(arena, verb->plan->hash_hex));
+        json_object_add_z(body, "dry_run", json_bool(verb->dry_run));
+    }
+    if (verb->output.ptr && json_parse(verb->output, arena, &output, &err) == 0)
+        json_object_add_z(body, "output", output);
+    request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
+                json_text(body, arena), verb_by_inbox_settled, call);
+}
+
+/* Reads {name, data} of a signal; false after answering. */
+static bool signal_body_read(struct control_request *request, struct runner_verb *verb)
+{
+    static const char *const known[] = {"name", "data"};
+    const struct json *body;
+    if (!body_read(request, &body) || !members_known(request, body, known, ARRAY_LEN(known)))
+        return false;
+    const struct json *data = json_get_z(body, "data");
+    verb->name = json_get_text(body, "name");
+    if (!verb->name.len) {
+        control_problem(request, 422, "name_missing", NULL,
+                        "give the signal's \"name\": a text, as a step waits for it");
+        return false;
+    }
+    verb->output = json_text(data ? data : &json_null, control_arena(request));
+    if (verb->output.len > BODY_BYTES_MAX) {
+        control_problem(request, 413, "data_too_large", NULL, "the data is larger than 1 MiB");
+        return false;
+    }
+    return true;
+}
+
+/* Reads {to, dry_run}. Errors: ERR_INVALID, ERR_NOT_FOUND (this daemon does not know the version,
+ * the database may), ERR_CONFLICT. */
+static int migrate_read(const struct api *api, const struct json *body, struct runner_verb *verb,
+                        struct err *err)
+{
+    struct str to = json_get_text(body, "to");
+    const struct json *dry_run = json_get_z(body, "dry_run");
+    if (!to.len)
+        return err_set(err, ERR_INVALID, "migrate needs \"to\": the hash of a version");
+    if (dry_run && dry_run->kind != JSON_BOOL)
+        return err_set(err, ERR_INVALID, "\"dry_run\" must be true or false");
+    verb->dry_run = dry_run && dry_run->boolean;
+    verb->plan = plans_version(api->o.plans, to, err);
+    return verb->plan ? 0 : (int)err->code;
+}
+
+/* Takes in what saga.workflow_version_v1 gave. */
+static void versions_learn(struct api *api, const struct store_answer *answer)
+{
+    struct arena scratch = {0};
+    const struct json *list;
+    struct err err;
+    if (!answer->err.code && answer->text.ptr &&
+        json_parse(answer->text, &scratch, &list, &err) == 0 && list->kind == JSON_LIST)
+        for (uint32_t i = 0; i < list->count; i++) {
+            const struct json *current = json_get_z(list->items[i], "current");
+            struct diags diags;
+            diags_init(&diags, "(stored workflow)", json_get_text(list->items[i], "source"));
+            struct plan *plan =
+                dsl_compile(json_get_text(list->items[i], "source"), api->o.dsl, &diags);
+            if (plan)
+                plans_put(api->o.plans, plan, current && current->boolean);
+            plan_unref(plan);
+            diags_free(&diags);
+        }
+    arena_free(&scratch);
+}
+
+static void version_ask(struct api *api, struct str to, store_answered *done, void *arg)
+{
+    struct arena scratch = {0};
+    const char *params[] = {arena_str(&scratch, to).ptr};
+    store_pg_query(api->o.store, "select saga.workflow_version_v1($1)", params, 1, done, arg);
+    arena_free(&scratch);
+}
+
+static bool verb_body_read(struct control_request *request, struct runner_verb *verb)
+{
+    static const char *const known[] = {"reason", "applied", "force", "output"};
+    static const char *const known_migrate[] = {"reason", "to", "dry_run"};
+    const struct json *body, *applied, *force, *output;
+    bool migrate = verb->kind == EVENT_MIGRATE;
+    if (!body_read(request, &body))
+        return false;
+    if (!members_known(request, body, migrate ? known_migrate : known,
+                       migrate ? ARRAY_LEN(known_migrate) : ARRAY_LEN(known)))
+        return false;
+    verb->reason = json_get_text(body, "reason");
+    if (!verb->reason.len || verb->reason.len > 1000) {
+        control_problem(request, 422, "reason_missing", NULL,
+                        "give a reason (a text of 1 to 1000 bytes): it is kept with the act");
+        return false;
+    }
+    applied = json_get_z(body, "applied");
+    force = json_get_z(body, "force");
+    output = json_get_z(body, "output");
+    if (verb->kind == EVENT_SETTLE && (!applied || applied->kind != JSON_BOOL)) {
+        control_problem(request, 422, "applied_missing", NULL,
+                        "settle needs \"applied\": true or false");
+        return false;
+    }
+    verb->applied = applied && applied->boolean;
+    verb->force = force && force->kind == JSON_BOOL && force->boolean;
+    if (output)
+        verb->output = json_text(output, control_arena(request));
+    return true;
+}
+
+static void verb_send(struct verb_call *call)
+{
+    struct api *api = call->api;
+    struct err err;
+    int code = runner_verb(api->o.runner, &call->verb, verb_answered, call, &err);
+    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
+        verb_by_inbox(call);
+    else if (code)
+        problem_err(call->request, &err);
+}
+
+/* The version that is named, by the body that was read before. */
+static bool migrate_plan_find(struct verb_call *call, struct err *err)
+{
+    const struct json *body;
+    int code = json_parse(control_body(call->request), control_arena(call->request), &body, err);
+    if (!code)
+        code = migrate_read(call->api, body, &call->verb, err);
+    return code == 0;
+}
+
+static void version_came(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    struct err err;
+    versions_learn(call->api, answer);
+    if (migrate_plan_find(call, &err))
+        verb_send(call);
+    else
+        problem_err(call->request, answer->err.code ? &answer->err : &err);
+}
+
+static void migrate_prepare(struct verb_call *call)
+{
+    const struct json *body;
+    struct err err;
+    if (migrate_plan_find(call, &err)) {
+        verb_send(call);
+    } else if (err.code == ERR_NOT_FOUND &&
+               json_parse(control_body(call->request), control_arena(call->request), &body, &err) ==
+                   0) {
+        version_ask(call->api, json_get_text(body, "to"), version_came, call);
+    } else {
+        problem_err(call->request, &err);
+    }
+}
+
+void run_verb(struct api *api, struct control_request *request, struct str run_id, struct str step,
+              struct str name)
+{
+    struct verb_call *call = arena_new(control_arena(request), struct verb_call);
+    *call = (struct verb_call){.api = api, .request = request};
+    call->verb.kind = run_event_of(name);
+    call->verb.run_id = run_id;
+    call->verb.step = step;
+    call->verb.actor = control_actor(request);
+    bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP;
+    if (call->verb.kind < EVENT_CANCEL || needs_step != (step.len > 0)) {
+        control_problem(request, 404, "not_found", NULL, "there is no verb \"%.*s\" here",
+                        (int)MIN(name.len, (size_t)40), name.ptr);
+        return;
+    }
+    if (call->verb.kind == EVENT_SIGNAL ? !signal_body_read(request, &call->verb)
+                                        : !verb_body_read(request, &call->verb))
+        return;
+    if (call->verb.kind == EVENT_MIGRATE)
+        migrate_prepare(call);
+    else
+        verb_send(call);
+}
+
+/* --- the inbox, on the owner's side ---------------------------------------------------------- */
+
+void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why)
+{
+    struct record_inbox inbox = {.id = row->id, .outcome = STR("refused"), .answer = str_z(why)};
+    runner_settle(api->o.runner, row->run_id, &inbox);
+}
+
+/* A migration to a version that this daemon has not read yet. */
+struct inbox_version {
+    struct api *api;
+    struct arena arena;
+    struct str id, run_id;
+};
+
+static void inbox_version_came(void *arg, const struct store_answer *answer)
+{
+    struct inbox_version *wanted = arg;
+    struct record_inbox inbox = {
+        .id = wanted->id, .outcome = STR("refused"), .answer = STR("there is no such version")};
+    versions_learn(wanted->api, answer);
+    if (!answer->err.code && !answer->text.ptr)
+        runner_settle(wanted->api->o.runner, wanted->run_id, &inbox);
+    arena_free(&wanted->arena);
+    free(wanted);
+}
+
+/* False: the row is offered again, and the version is known by then, or the row is settled. */
+static bool inbox_version_ask(struct api *api, const struct store_inbox *row, struct str to)
+{
+    struct inbox_version *wanted = xcalloc(1, sizeof(*wanted));
+    wanted->api = api;
+    wanted->id = arena_str(&wanted->arena, row->id);
+    wanted->run_id = arena_str(&wanted->arena, row->run_id);
+    version_ask(api, to, inbox_version_came, wanted);
+    return false;
+}
+
+bool api_inbox_verb(struct api *api, const struct store_inbox *row)
+{
+    struct arena arena = {0};
+    const struct json *body;
+    struct err err;
+    struct runner_verb verb = {.kind = run_event_of(row->kind),
+                               .run_id = row->run_id,
+                               .actor = row->actor,
+                               .inbox_id = row->id};
+    bool done = true;
+    bool report = verb.kind >= EVENT_COMPLETE && verb.kind <= EVENT_HEARTBEAT;
+    if (report) {
+        int code = json_parse(row->body, &arena, &body, &err);
+        if (!code)
+            code = task_report_read(body, &arena, &verb, &err);
+        if (!code && !str_eq(verb.run_id, row->run_id))
+            code = err_set(&err, ERR_INVALID, "the task belongs to another run");
+        if (code)
+            inbox_refuse(api, row, err.text);
+        else
+            done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
+    } else if (verb.kind < EVENT_CANCEL) {
+        inbox_refuse(api, row, "this version does not know such a request");
+    } else if (json_parse(row->body, &arena, &body, &err) != 0) {
+        inbox_refuse(api, row, err.text);
+    } else {
+        const struct json *applied = json_get_z(body, "applied");
+        const struct json *force = json_get_z(body, "force");
+        const struct json *output = json_get_z(body, "output");
+        verb.reason = json_get_text(body, "reason");
+        verb.step = json_get_text(body, "step");
+        verb.applied = applied && applied->boolean;
+        verb.force = force && force->boolean;
+        verb.name = json_get_text(body, "name");
+        if (verb.kind == EVENT_SIGNAL) {
+            if (!verb.name.ptr)
+                verb.name = STR("");
+            output = json_get_z(body, "data");
+        }
+        if (output && output->kind != JSON_NULL)
+            verb.output = json_text(output, &arena);
+        int code = verb.kind == EVENT_MIGRATE ? migrate_read(api, body, &verb, &err) : 0;
+        if (code == ERR_NOT_FOUND)
+            done = inbox_version_ask(api, row, json_get_text(body, "to"));
+        else if (code)
+            inbox_refuse(api, row, err.text);
+        else
+            done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
+    }
+    arena_free(&arena);
+    return done;
+}
