@@ -174,7 +174,7 @@ def sagactl_signal(env):
     daemon.start_run("gate", run_id="g1")
     waits_for(env, "g1", "signal")
     shown = daemon.ctl("show", "g1")
-    assert "a signal" in shown.out, shown
+    assert 'the signal "payment"' in shown.out, shown
     assert daemon.ctl("signal", "g1", "payment", "--data", '{"n": 1}').code == 0
     assert daemon.ctl("signal", "g1", "payment", "--data", '{"n": 1}').code == 0
     assert daemon.ctl("signal", "g1", "payment", "--data", "2").code == 9
