@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "engine/base/ascii.h"
 #include "engine/base/decimal.h"
 
 #define NAMES_MAX 100 /* keys of one group, with those of actions */
@@ -142,9 +143,25 @@ bool node_is_map(struct compiler *cx, const struct node *node, const char *what)
     return node->kind == NODE_MAP || form_error(cx, node, what, "a map");
 }
 
+/* Plain enough to be shown inside brackets. */
+static bool is_word(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!ascii_is_alpha(text.ptr[i]) && !ascii_is_digit(text.ptr[i]) && text.ptr[i] != '_' &&
+            text.ptr[i] != '-')
+            return false;
+    return text.len > 0 && text.len <= 64;
+}
+
 bool node_is_list(struct compiler *cx, const struct node *node, const char *what)
 {
-    return node->kind == NODE_LIST || form_error(cx, node, what, "a list");
+    if (node->kind == NODE_LIST)
+        return true;
+    struct diag *diag =
+        node_error(cx, "E103", node, "%s must be a list, not %s", what, node_kind_name(node));
+    if (node->kind == NODE_TEXT && is_word(node->text))
+        diag_help(cx->diags, diag, "write `[" STR_FMT "]`", STR_ARG(node->text));
+    return false;
 }
 
 /* --- single values --- */

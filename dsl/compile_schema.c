@@ -361,8 +361,13 @@ static struct schema *compile(struct schema_compiler *sc, const struct node *nod
         schema->never = !node->boolean;
         return schema;
     }
-    if (!node_is_map(sc->cx, node, "a schema"))
+    if (node->kind != NODE_MAP) {
+        struct diag *diag = node_error(sc->cx, "E103", node, "a schema must be a map, not %s",
+                                       node_kind_name(node));
+        if (node->kind == NODE_TEXT)
+            diag_help(sc->cx->diags, diag, "a type is written `{type: string}`");
         return schema;
+    }
     for (uint32_t i = 0; i < node->count; i++)
         keyword_compile(sc, schema, &node->pairs[i]);
     return schema;

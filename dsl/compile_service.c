@@ -265,6 +265,12 @@ void retry_compile(struct compiler *cx, const struct node *node, struct plan_ret
     const struct node *part;
     int64_t attempts;
     bool max_given = node_get(node, "max_delay") != NULL;
+    if (node->kind == NODE_NUMBER) {
+        struct diag *diag = node_error(cx, "E103", node, "%s must be a map, not a number",
+                                       lang_group_title(LANG_RETRY));
+        diag_help(cx->diags, diag, "write `{attempts: " STR_FMT "}`", STR_ARG(node->text));
+        return;
+    }
     if (!keys_check(cx, node, LANG_RETRY))
         return;
     if ((part = node_get(node, "attempts")) &&

@@ -171,9 +171,9 @@ static const struct {
          "    retry: {attempts: 0, jitter: 120%}\n",
          "    retry: {attempts: 1, jitter: 20%}\n"),
     PAGE("E110", "not exactly one action",
-         "An action is one of get, post, put, patch, delete, sql, exec, sleep. Two effects\n"
-         "are two steps, so that each has its own key and its own compensation. `none`\n"
-         "stands alone.\n",
+         "An action is one of get, post, put, patch, delete, sql, exec, sleep, until,\n"
+         "wait_for, worker, child. Two effects are two steps, so that each has its own key\n"
+         "and its own compensation. `none` stands alone.\n",
          "    action:\n"
          "      post: shop/orders\n"
          "      delete: shop/carts/1\n",

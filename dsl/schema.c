@@ -396,6 +396,9 @@ static const struct mistake {
      "steps run side by side where `needs` lets them, the items of a `for_each` with "
      "`max_parallel`"},
     {LANG_STEP, "until|wait_for|worker|child|payload|detached", "put it under `action`"},
+    {LANG_STEP, "key|keyBy|item_key|id_by",
+     "the items of a `for_each` are named by `key_by: item.id`; the keys of effects are made by "
+     "the engine"},
     {LANG_STEP, "input|inputs|args|params|parameters",
      "what is sent stands in the action: `body`, `query`, `payload` or a child's `input`"},
     {LANG_STEP, "output|outputs|result|register|as|save_as",

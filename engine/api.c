@@ -279,7 +279,7 @@ static struct apply *source_compile(struct api *api, struct control_request *req
     apply->api = api;
     apply->request = request;
     diags_init(&apply->diags, file ? file : "(request)", control_body(request));
-    apply->plan = plans_compile(api->o.plans, control_body(request), &apply->diags);
+    apply->plan = plans_compile(api->o.plans, control_body(request), NULL, 0, &apply->diags);
     return apply;
 }
 

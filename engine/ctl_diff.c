@@ -177,7 +177,8 @@ static void runs_print(struct comparison *c)
     }
     if (c->runs_count > RUNS_NAMED_MAX)
         buf_printf(out, ", and %u more", c->runs_count - RUNS_NAMED_MAX);
-    buf_add_char(out, '\n');
+    buf_add_z(out,
+              "\n(sagactl migrate takes those that are parked or paused to another version)\n");
 }
 
 static void table_print_diff(struct comparison *c)

@@ -143,9 +143,12 @@ static void happened_explain(struct ctl *ctl, const struct model_run *run)
         ctl->out.len = before; /* nothing has */
 }
 
-/* The step that the wait is about: the first in motion. */
+/* The step that the wait is about: the one that the daemon names, else the first in motion. */
 static const struct model_step *step_in_motion(const struct model_run *run)
 {
+    for (uint32_t i = 0; run->waiting.step.len && i < run->steps_count; i++)
+        if (str_eq(run->steps[i].id, run->waiting.step))
+            return &run->steps[i];
     for (uint32_t i = 0; i < run->steps_count; i++) {
         enum model_phase phase = model_phase_of(&run->steps[i]);
         if (phase == MODEL_SENDING || phase == MODEL_RETRYING || phase == MODEL_WAITING ||
@@ -155,12 +158,17 @@ static const struct model_step *step_in_motion(const struct model_run *run)
     return NULL;
 }
 
+/* Its time is the end of the wait, not what is waited for. */
+static bool has_limit(const struct model_run *run)
+{
+    return run->waiting.signal.len || run->waiting.queue.len || run->waiting.child.len;
+}
+
 static void waiting_explain(struct ctl *ctl, const struct model_run *run)
 {
     const struct model_step *step = step_in_motion(run);
-    const char *waiting = model_waiting_text(run->waiting_for);
     const char *reason = model_reason_text(run->reason);
-    struct str what = waiting ? str_z(waiting) : run->waiting_for;
+    struct str what = model_waiting_text(run, &ctl->scratch);
     if (model_is_terminal(run->state))
         return;
     show_heading(ctl, "What it waits for");
@@ -175,7 +183,8 @@ static void waiting_explain(struct ctl *ctl, const struct model_run *run)
         what = STR("a person to resume it; deadlines and keys run on meanwhile");
     struct str when = STR("");
     if (step && wall_is_set(step->next_at))
-        when = arena_printf(&ctl->scratch, ", in " STR_FMT,
+        when = arena_printf(&ctl->scratch,
+                            has_limit(run) ? ", at most " STR_FMT " more" : ", in " STR_FMT,
                             STR_ARG(text_duration(step->next_at.us - ctl_now().us, &ctl->scratch)));
     line_add(
         ctl, "  It waits for " STR_FMT "%s" STR_FMT STR_FMT ".",
@@ -193,6 +202,9 @@ static const char *undo_prospect(const struct model_step *step)
     if (str_eq_z(step->effect, "irreversible"))
         return state == STEP_APPLIED ? "cannot be undone: it is irreversible"
                                      : "could not be undone once it is applied: it is irreversible";
+    if (step->stays.len && state != STEP_UNKNOWN)
+        return state == STEP_APPLIED ? "stays, as the workflow says"
+                                     : "would be awaited; what it did stays, as the workflow says";
     if (state == STEP_UNKNOWN)
         return "must be settled first: its outcome is not known";
     return state == STEP_APPLIED ? "would be undone"
@@ -205,7 +217,8 @@ static const char *undo_left(const struct model_step *step, bool backward)
     const char *prospect = undo_prospect(step);
     if (!prospect || model_phase_of(step) >= MODEL_UNDOING)
         return NULL;
-    if (backward && str_eq_z(step->state, "applied") && !str_eq_z(step->effect, "irreversible"))
+    if (backward && str_eq_z(step->state, "applied") && !step->stays.len &&
+        !str_eq_z(step->effect, "irreversible"))
         return "is still to be undone";
     return prospect;
 }

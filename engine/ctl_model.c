@@ -57,6 +57,7 @@ static struct model_step step_read(const struct json *json)
         .compensation_ended_at = time_of(json, "compensation_ended_at"),
         .next_at = time_of(json, "next_at"),
         .items = count_of(json, "items"),
+        .stays = text_of(json, "stays"),
         .folded = STR(""),
     };
     if (!step.id.len) /* rows of the view carry the other name */
@@ -68,6 +69,8 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
 {
     const struct json *steps = list_of(json, "steps");
     const struct json *paused = member(json, "paused");
+    const struct json *waiting = member(json, "waiting");
+    const struct json *taken = member(waiting, "taken");
     struct model_run run = {
         .id = text_of(json, "run_id"),
         .workflow = text_of(json, "workflow"),
@@ -79,6 +82,11 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .reason = text_of(json, "reason"),
         .parent = text_of(json, "parent"),
         .paused = paused && paused->kind == JSON_BOOL && paused->boolean,
+        .waiting = {.step = text_of(waiting, "step"),
+                    .signal = text_of(waiting, "signal"),
+                    .queue = text_of(waiting, "queue"),
+                    .child = text_of(waiting, "child"),
+                    .taken = taken && taken->kind == JSON_BOOL && taken->boolean},
         .input = member(json, "input"),
         .output = member(json, "output"),
         .error = member(json, "error"),
@@ -339,7 +347,7 @@ static const char *phrase_find(const struct phrase *phrases, size_t count, struc
     return NULL;
 }
 
-const char *model_waiting_text(struct str waiting_for)
+static const char *waiting_phrase(struct str waiting_for)
 {
     static const struct phrase phrases[] = {
         {"participant", "the answer of a service"},
@@ -359,6 +367,22 @@ const char *model_waiting_text(struct str waiting_for)
         {"person", "a person to decide"},
     };
     return phrase_find(phrases, ARRAY_LEN(phrases), waiting_for);
+}
+
+struct str model_waiting_text(const struct model_run *run, struct arena *arena)
+{
+    const char *phrase = waiting_phrase(run->waiting_for);
+    if (run->waiting.signal.len)
+        return arena_printf(arena, "the signal \"" STR_FMT "\"", STR_ARG(run->waiting.signal));
+    if (run->waiting.queue.len)
+        return arena_printf(arena,
+                            run->waiting.taken
+                                ? "a worker, which has its task of the queue \"" STR_FMT "\""
+                                : "a worker to take its task from the queue \"" STR_FMT "\"",
+                            STR_ARG(run->waiting.queue));
+    if (run->waiting.child.len)
+        return arena_printf(arena, "a run of \"" STR_FMT "\"", STR_ARG(run->waiting.child));
+    return phrase ? str_z(phrase) : run->waiting_for;
 }
 
 const char *model_cause_text(struct str cause)
@@ -409,6 +433,17 @@ static void next_add(struct next_list *list, const char *verb, const char *step,
                                 STR_ARG(list->run->id), *step ? " " : "", step, *option ? " " : "",
                                 option),
         .meaning = str_z(meaning),
+    };
+}
+
+static void next_signal(struct next_list *list)
+{
+    if (list->count == list->max)
+        return;
+    list->out[list->count++] = (struct model_next){
+        .command = arena_printf(list->arena, "sagactl signal " STR_FMT " " STR_FMT " --data JSON",
+                                STR_ARG(list->run->id), STR_ARG(list->run->waiting.signal)),
+        .meaning = STR("what it waits for has come"),
     };
 }
 
@@ -485,6 +520,8 @@ size_t model_next_commands(const struct model_run *run, struct arena *arena, str
     enum run_state state = run_state_of(run->state);
     if (run->paused && !model_is_over(run->state))
         next_add(&list, "resume", "", "", "let it go on");
+    if (run->waiting.signal.len)
+        next_signal(&list);
     if (state == RUN_QUEUED || state == RUN_RUNNING)
         next_add(&list, "cancel", "", "", "turn back: undo what was applied");
     if (!run->paused && (state == RUN_RUNNING || state == RUN_COMPENSATING))

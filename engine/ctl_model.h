@@ -15,12 +15,17 @@ struct model_step {
     struct wall started_at, ended_at, compensation_started_at, compensation_ended_at;
     struct wall next_at;
     int64_t items;     /* of a loop that has begun: how many it has */
+    struct str stays;  /* why the workflow does not undo it; "": it does */
     struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
 
 struct model_run {
     struct str id, workflow, version, tenant, state, cause, waiting_for, reason, parent;
     bool paused;
+    struct { /* the step that the wait is about; all "" if there is none, or it is not known */
+        struct str step, signal, queue, child;
+        bool taken; /* a worker has the task */
+    } waiting;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *attempts;                         /* a list, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
@@ -79,7 +84,7 @@ const char *model_phase_word(enum model_phase phase);
 const struct json *model_phase_error(const struct model_step *step);
 
 /* Why a run waits, as the end of "It waits for ...". */
-const char *model_waiting_text(struct str waiting_for);
+struct str model_waiting_text(const struct model_run *run, struct arena *arena);
 /* Why it turned back / is parked, in a clause: "a step was refused". */
 const char *model_cause_text(struct str cause);
 const char *model_reason_text(struct str reason);

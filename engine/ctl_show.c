@@ -234,7 +234,6 @@ static struct str time_and_age(struct ctl *ctl, struct wall at)
 static void header_show(struct ctl *ctl, const struct model_run *run)
 {
     struct buf *out = &ctl->out;
-    const char *waiting = model_waiting_text(run->waiting_for);
     const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
     text_add_painted(out, ctl->color, PAINT_BOLD, run->id);
     buf_add_z(out, "  ");
@@ -253,7 +252,7 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))
-            show_field(ctl, "waits for", waiting ? str_z(waiting) : run->waiting_for);
+            show_field(ctl, "waits for", model_waiting_text(run, &ctl->scratch));
     }
     show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
     show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);

@@ -429,11 +429,12 @@ static struct str dash(struct str text)
     return text.len ? text : STR("-");
 }
 
-/* Loops undo more than a table holds; JSON has all of it. */
+/* Loops undo more than a table holds; `-o wide` and JSON have all of it. */
 static struct str list_cut(const struct faults *faults, struct str text)
 {
     struct buf out = {0};
-    text_add_cut(&out, dash(text), LIST_COLUMNS_MAX);
+    text_add_cut(&out, dash(text),
+                 faults->ctl->format == CTL_FORMAT_WIDE ? SIZE_MAX : LIST_COLUMNS_MAX);
     return take(&out, faults->arena);
 }
 

@@ -295,7 +295,7 @@ const struct ctl_verb ctl_verbs[] = {
          "changed; several at once need --yes.",
      .options =
          {
-             {OPT_TO, "the version: its hash, the first digits of it, or its label"},
+             {OPT_TO, "the version: its hash, the first digits of it (6 at least), or its label"},
              {OPT_WORKFLOW, "instead of RUN: the runs of this workflow"},
              {OPT_STATE, "with --workflow: in this state"},
              {OPT_LIMIT, "with --workflow: so many at most; 0: all (default: 100)"},

@@ -548,7 +548,8 @@ static void file_applied(void *arg, const struct store_answer *answer)
     free(apply);
 }
 
-int daemon_apply(struct daemon *daemon, const char *path, struct buf *report,
+int daemon_apply(struct daemon *daemon, const char *path, char *const *beside, size_t beside_count,
+                 struct buf *report,
                  void (*done)(void *arg, const char *path, const struct err *err,
                               struct str status),
                  void *arg, struct err *err)
@@ -561,8 +562,16 @@ int daemon_apply(struct daemon *daemon, const char *path, struct buf *report,
         arena_free(&scratch);
         return code;
     }
+    struct str *others = arena_array(&scratch, struct str, beside_count + 1);
+    size_t others_count = 0;
+    for (size_t i = 0; i < beside_count; i++) {
+        struct err unread; /* whoever applies that file says so */
+        if (strcmp(beside[i], path) != 0 &&
+            config_file_read(beside[i], &scratch, &others[others_count], &unread) == 0)
+            others_count++;
+    }
     diags_init(&diags, path, source);
-    struct plan *plan = plans_compile(daemon->plans, source, &diags);
+    struct plan *plan = plans_compile(daemon->plans, source, others, others_count, &diags);
     diags_print(&diags, false, report);
     if (plan) {
         struct file_apply *apply = xcalloc(1, sizeof(*apply));

@@ -36,9 +36,11 @@ void daemon_drain(struct daemon *daemon);
 void daemon_close(struct daemon *daemon); /* NULL is allowed */
 
 /* Compiles and registers a workflow file as if by PUT /v1/workflows; `done` tells how it went
- * (code 0: applied or unchanged). Errors here: ERR_INVALID with all diagnostics printed to
- * `report`. */
-MUST_USE int daemon_apply(struct daemon *daemon, const char *path, struct buf *report,
+ * (code 0: applied or unchanged). `beside` are the paths of files that are applied too, in any
+ * order: they may hold the children that this one runs; those that cannot be read are left out.
+ * Errors here: ERR_INVALID with all diagnostics printed to `report`. */
+MUST_USE int daemon_apply(struct daemon *daemon, const char *path, char *const *beside,
+                          size_t beside_count, struct buf *report,
                           void (*done)(void *arg, const char *path, const struct err *err,
                                        struct str status),
                           void *arg, struct err *err);

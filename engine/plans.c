@@ -151,15 +151,30 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
     return plan;
 }
 
-struct plan *plans_compile(const struct plans *plans, struct str source, struct diags *diags)
+struct plan *plans_compile(const struct plans *plans, struct str source, const struct str *beside,
+                           size_t beside_count, struct diags *diags)
 {
     struct plan *plan = dsl_compile(source, plans->options, diags);
-    const struct plan **known = xcalloc(plans->by_name.count + 1, sizeof(*known));
-    size_t count = 0;
+    const struct plan **known =
+        xcalloc(plans->by_name.count + beside_count + 1, sizeof(struct plan *));
+    size_t current = 0, count;
     for (size_t i = 0; i < plans->by_name.size; i++)
         for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
-            known[count++] = CONTAINER_OF(node, struct entry, by_name)->plan;
+            known[current++] = CONTAINER_OF(node, struct entry, by_name)->plan;
+    count = current;
+    for (size_t i = 0; plan && i < beside_count; i++) {
+        struct diags unsaid; /* each file says its own */
+        diags_init(&unsaid, "", beside[i]);
+        const struct plan *other = dsl_compile(beside[i], plans->options, &unsaid);
+        if (other && !plans_current(plans, str_z(other->workflow)))
+            known[count++] = other;
+        else
+            plan_unref(other);
+        diags_free(&unsaid);
+    }
     dsl_set_check(&(struct dsl_member){plan, diags}, 1, known, count);
+    while (count > current)
+        plan_unref(known[--count]);
     free(known);
     diags_sort(diags);
     if (plan && diags->errors) {
@@ -186,7 +201,13 @@ const struct plan *plans_version(const struct plans *plans, struct str text, str
             }
             found = plan;
         }
-    if (!found)
+    if (!found && text.len < PLANS_HASH_DIGITS_MIN)
+        err_set(
+            err, ERR_NOT_FOUND,
+            "there is no version \"%.*s\": give a label, or at least %d digits of the hash (see "
+            "sagactl workflows)",
+            (int)text.len, text.ptr, PLANS_HASH_DIGITS_MIN);
+    else if (!found)
         err_set(err, ERR_NOT_FOUND, "there is no version \"%.*s\" (see sagactl workflows)",
                 (int)MIN(text.len, (size_t)80), text.ptr);
     return found;

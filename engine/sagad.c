@@ -344,7 +344,7 @@ static void file_applied(void *arg, const char *path, const struct err *err, str
     announce(process);
 }
 
-static void file_look(struct process *process, const char *path)
+static void file_look(struct process *process, const char *path, char *const *paths, size_t count)
 {
     struct stat info;
     struct err err;
@@ -358,7 +358,8 @@ static void file_look(struct process *process, const char *path)
     file->size = info.st_size;
     file->changed = info.st_mtim;
     process->files_pending++;
-    if (daemon_apply(process->daemon, path, &report, file_applied, process, &err) != 0) {
+    if (daemon_apply(process->daemon, path, paths, count, &report, file_applied, process, &err) !=
+        0) {
         process->files_pending--;
         log_error("%s", err.text);
     }
@@ -367,19 +368,32 @@ static void file_look(struct process *process, const char *path)
     buf_free(&report);
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static void files_look(void *arg)
 {
     struct process *process = arg;
     DIR *dir = opendir(process->options.dev_dir);
+    char **paths = NULL;
+    size_t count = 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         if (!is_workflow_file(entry->d_name))
             continue;
-        char *path = joined(process->options.dev_dir, entry->d_name);
-        file_look(process, path);
-        free(path);
+        paths = xrealloc(paths, (count + 1) * sizeof(*paths));
+        paths[count++] = joined(process->options.dev_dir, entry->d_name);
     }
     if (dir)
         closedir(dir);
+    if (count)
+        qsort(paths, count, sizeof(*paths), by_text);
+    for (size_t i = 0; i < count; i++)
+        file_look(process, paths[i], paths, count);
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
     process->applied_once = true;
     announce(process);
     loop_timer_set(process->files_timer, 500 * MS_US);

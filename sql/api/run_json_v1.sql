@@ -20,11 +20,28 @@ begin
           from saga.effect e
          cross join lateral json_array_elements(e.items) with ordinality i (pair, place)
          where e.shard = v_shard and e.run_id = p_run_id and e.item = '' and e.items is not null
-         group by e.step_id)
+         group by e.step_id),
+      stays as materialized ( -- what the workflow says is not undone, and why
+        select jsonb_object_agg(x.step ->> 'id', x.step ->> 'compensate') as of
+          from saga.run_key k
+          join saga.workflow w on w.hash = k.workflow_hash
+         cross join lateral json_array_elements(w.steps) x (step)
+         where k.shard = v_shard and k.run_id = p_run_id
+           and json_typeof(x.step -> 'compensate') = 'string')
       select json_build_object(
         'run_id', r.run_id, 'workflow', r.workflow, 'version', r.version, 'tenant', r.tenant,
         'state', r.state, 'paused', r.paused, 'cause', r.cause, 'park_reason', r.park_reason,
-        'waiting_for', r.waiting_for, 'input', r.input, 'output', r.output, 'error', r.error,
+        'waiting_for', r.waiting_for,
+        'waiting', (
+            select json_build_object(
+                       'step', o.step_id || case when o.item = '' then '' else '.' || o.item end,
+                       'signal', case when o.waiting_for = 'signal' then o.signal end,
+                       'queue', case when o.waiting_for = 'worker' then o.queue end,
+                       'taken', o.waiting_for = 'worker' and o.step_state = 'claimed',
+                       'child', case when o.waiting_for = 'child' then o.child end)
+              from saga.waiting_v1 o
+             where o.shard = v_shard and o.run_id = p_run_id and o.step_id is not null),
+        'input', r.input, 'output', r.output, 'error', r.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
         'parent', r.parent, 'start_at', saga.time_text(r.start_at),
@@ -54,10 +71,12 @@ begin
                        'ended_at', saga.time_text(s.ended_at),
                        'compensation_started_at', saga.time_text(s.compensation_started_at),
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
-                       'next_at', saga.time_text(s.next_at), 'items', s.items)
+                       'next_at', saga.time_text(s.next_at), 'items', s.items,
+                       'stays', y.of ->> split_part(s.step_id, '.', 1))
                    order by s.position, (p.of ->> s.item)::integer nulls first)
               from saga.steps s
               left join places p on p.step_id = split_part(s.step_id, '.', 1)
+             cross join stays y
              where s.shard = v_shard and s.run_id = p_run_id), '[]'),
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)

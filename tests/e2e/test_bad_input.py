@@ -599,6 +599,9 @@ def dev_with_a_bad_file(env):
     with open(folder + "/sagad.yaml", "w") as file:
         file.write('services: {svc: {url: "%s"}}\n' % ledger.url)
     for name, text in (("good.yaml", ONE), ("bad.yaml", "workflow: bad\nsteps: 5\n"),
+                       ("a.yaml", "workflow: parent\nrun_id: x\nsteps:\n"
+                        "  - {id: b, action: {child: one}}\n"
+                        "  - {id: c, action: {child: elsewhere}}\n"),
                        ("note.txt", "nothing"), (".hidden.yaml", "nothing")):
         with open("%s/%s" % (folder, name), "w") as file:
             file.write(text)
@@ -612,6 +615,8 @@ def dev_with_a_bad_file(env):
 
     wait_until("it is ready", lambda: "sagad is ready" in read("dev.out"), 40)
     assert "bad.yaml:2:8: error[E" in read("dev.err"), read("dev.err")
+    assert "no workflow `elsewhere` is known here" in read("dev.err"), read("dev.err")
+    assert "no workflow `one`" not in read("dev.err"), "its file stands beside: " + read("dev.err")
     daemon = env.daemon("dev")
     daemon.socket = folder + "/.saga/sagad.sock"
     assert daemon.submit("one", {"n": 1}, wait=10).json()["state"] == "completed"

@@ -81,7 +81,8 @@ def refusals(env):
     assert reply.status == 409, reply
     assert 'step "a" has run and is not there any more' in reply.json()["detail"], reply
     assert daemon.verb("r-1", "migrate", to="0123456789").status == 404
-    assert daemon.verb("r-1", "migrate", to=new[:3]).status == 404
+    reply = daemon.verb("r-1", "migrate", to=new[:3])
+    assert reply.status == 404 and "at least 6 digits" in reply.json()["detail"], reply
     assert daemon.verb("r-1", "migrate").status == 422
     assert daemon.verb("r-1", "migrate", to=new, applied=True).status == 422
     assert daemon.verb("nobody", "migrate", to=new).status == 404

@@ -174,7 +174,7 @@ def sagactl_signal(env):
     daemon.start_run("gate", run_id="g1")
     waits_for(env, "g1", "signal")
     shown = daemon.ctl("show", "g1")
-    assert "a signal" in shown.out, shown
+    assert 'the signal "payment"' in shown.out, shown
     assert daemon.ctl("signal", "g1", "payment", "--data", '{"n": 1}').code == 0
     assert daemon.ctl("signal", "g1", "payment", "--data", '{"n": 1}').code == 0
     assert daemon.ctl("signal", "g1", "payment", "--data", "2").code == 9
@@ -341,6 +341,7 @@ def hands_on_a_child(env):
         assert env.wait_state(run_id + "~ship") == "parked"
         assert env.state(run_id) == "running"
         assert why(env, run_id)["waiting_for"] == "child"
+        assert daemon.show(run_id)["waiting"]["child"] == "shipping"
     # Settled, the child goes on, and its parent with it.
     assert daemon.verb("o1~ship", "settle", step="label", applied=True).status == 200
     assert env.wait_state("o1") == "completed"

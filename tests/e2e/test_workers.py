@@ -66,6 +66,8 @@ def one_run(env):
     assert task["heartbeat"] == "2s" and task["deadline"] > "2026", task
     told = env.sql("select waiting_for, detail from saga.why_waiting where run_id = 'p-1'")
     assert told == "worker|attempt 1 of execute is with a worker of queue printers", told
+    assert daemon.show("p-1")["waiting"] == {"step": "print", "signal": None, "queue": "printers",
+                                             "taken": True, "child": None}
     assert take(daemon, "printers", 0) == []
     beat = report(daemon, "heartbeat", task)
     assert beat.status == 200 and beat.json()["turned_back"] is False, beat

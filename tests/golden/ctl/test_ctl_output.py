@@ -92,6 +92,16 @@ def family():
                           "state": "completed", "created_at": at(-20), "ended_at": at(-15)}])
 
 
+def gated():
+    """Two steps are in motion; the daemon says which one the run waits for."""
+    return run("running", [step("scan", "waiting", next_at=at(3600 * 5)),
+                           step("slip", "applied", stays="nobody sees it"),
+                           step("gate", "waiting", effect="pure", next_at=at(3600 * 5))],
+               run_id="order-8", waiting_for="signal",
+               waiting={"step": "gate", "signal": "approved", "queue": None, "taken": False,
+                        "child": None})
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -107,6 +117,7 @@ class Output(CtlCase):
         add_run(self.fake, looping())
         add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
+        add_run(self.fake, gated())
         add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
                                start_at=at(3600), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
@@ -241,6 +252,8 @@ class Output(CtlCase):
                 ("show_queued", ["show", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
+                ("show_gate", ["show", "order-8"]),
+                ("explain_gate", ["explain", "order-8"]),
                 ("explain_loop", ["explain", "order-4"]),
                 ("explain_stopped_loop", ["explain", "order-7"]),
                 ("explain_completed", ["explain", "order-3"]),
@@ -254,6 +267,23 @@ class Output(CtlCase):
             self.assertEqual("", result.err)
             text = result.out.replace("4h 59m", "5h 00m").replace("4m ago", "5m ago")
             self.assert_golden(name + ".txt", text)
+
+    def test_waits(self):
+        """What a run waits for is named as far as the daemon names it."""
+        self.world()
+        nothing = {"step": "gate", "signal": None, "queue": None, "taken": False, "child": None}
+        for waiting, text in (
+                ({"queue": "slips"}, 'a worker to take its task from the queue "slips", for step gate'),
+                ({"queue": "slips", "taken": True},
+                 'a worker, which has its task of the queue "slips", for step gate'),
+                ({"child": "archive"}, 'a run of "archive", for step gate'),
+                ({}, "the answer of a service, for step gate")):
+            add_run(self.fake, run("running", [step("gate", "claimed", stays="it is only paper")],
+                                   waiting={**nothing, **waiting}))
+            told = self.ctl("explain", "order-1").out
+            self.assertIn("It waits for %s." % text, told)
+            self.assertIn("gate would be awaited; what it did stays, as the workflow says.", told)
+            self.assertNotIn("sagactl signal", told)
 
     def test_more_states(self):
         """Every park reason, cause and state is explained in words, not by its code alone."""

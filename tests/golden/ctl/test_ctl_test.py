@@ -313,6 +313,9 @@ tests:
         self.assert_exit(0, result)
         self.assertIn("every 2. record", result.out)
         self.assertIn("…", result.out)
+        wide = self.play("--faults", "many.yaml", "-o", "wide")
+        self.assert_exit(0, wide)
+        self.assertNotIn("…", wide.out)
 
     def test_workers(self):
         """Workers take tasks, work, fail, die, or are not there."""
