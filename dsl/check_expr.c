@@ -59,7 +59,7 @@ const struct shape response_of_worker[] = {{"status", KIND_TEXT, NULL}, /* compl
                                            {"body", KINDS_JSON, NULL},
                                            {NULL, 0, NULL}};
 
-/* Roots in the order of messages; `bit` 0: not in this version's places. */
+/* Roots in the order of messages. */
 static const struct root {
     const char *name;
     unsigned bit;
@@ -70,13 +70,13 @@ static const struct root {
     {"steps", ROOT_STEPS, EXPR_NONE, "steps.ID.output"},
     {"run", ROOT_RUN, EXPR_NONE, "run.id"},
     {"key", ROOT_KEY, EXPR_KEY, "in an action or a compensation"},
-    {"response", ROOT_RESPONSE, EXPR_RESPONSE, "in `outcomes`"},
+    {"response", ROOT_RESPONSE, EXPR_RESPONSE, "in `outcomes` and `reconcile`"},
     {"env", ROOT_ENV, EXPR_NONE, "env.NAME"},
     {"secrets", ROOT_SECRETS, EXPR_NONE, "secrets.NAME"},
     {"item", ROOT_ITEM, EXPR_ITEM, "in a step with `for_each`"},
     {"index", ROOT_ITEM, EXPR_INDEX, "in a step with `for_each`"},
     {"tick", ROOT_TICK, EXPR_TICK, "in the `input` of a `schedule`"},
-    {"answer", 0, EXPR_ANSWER, "in `reconcile`"},
+    {"answer", ROOT_ANSWER, EXPR_ANSWER, "in `reconcile`"},
 };
 
 static const struct function {

@@ -369,11 +369,17 @@ static void pivot_compile(struct compiler *cx, uint16_t index)
     const struct node *node = node_get(cx->sources[index].node, "pivot");
     bool best_effort = step->on_failure == ON_FAILURE_CONTINUE;
     step->pivot = step->action.effect == EFFECT_IRREVERSIBLE && !best_effort;
-    if (!node || !read_boolean(cx, node, "`pivot`", &step->pivot))
+    if (node && !read_boolean(cx, node, "`pivot`", &step->pivot))
         return;
     if (step->pivot && best_effort) {
         step->pivot = false;
         node_error(cx, "E305", node, "a step with `on_failure: continue` cannot be a pivot");
+    } else if (step->pivot && step->action.on_unknown == ON_UNKNOWN_CONTINUE) {
+        const struct pair *pair = node_get_pair(cx->sources[index].node, "on_unknown");
+        struct diag *diag = node_error(cx, "E305", pair->value,
+                                       "a step with `on_unknown: continue` cannot be a pivot: "
+                                       "nobody would know whether there is a way back");
+        diag_help(cx->diags, diag, "declare `reconcile`, or say `pivot: false`");
     }
 }
 
@@ -421,6 +427,7 @@ static void compensate_compile(struct compiler *cx, const struct node *node, uin
     }
     action_compile(cx, node, index, true, &step->compensate);
     step->compensate.retry = cx->compensate_retry;
+    reconcile_compile(cx, node_get_pair(node, "reconcile"), index, true, &step->compensate);
 }
 
 static void action_part_compile(struct compiler *cx, uint16_t index)
@@ -431,6 +438,8 @@ static void action_part_compile(struct compiler *cx, uint16_t index)
     if ((node = node_get(source, "action")) && keys_check(cx, node, LANG_ACTION))
         action_compile(cx, node, index, false, &step->action);
     step->action.retry = cx->retry;
+    reconcile_compile(cx, node_get_pair(source, "reconcile"), index, false, &step->action);
+    on_unknown_compile(cx, index);
     if ((pair = node_get_pair(source, "retry")))
         retry_compile(cx, pair->value, &step->action.retry);
     enum action_kind kind = step->action.kind;

@@ -20,7 +20,7 @@ struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool c
 {
     return (struct expr_rules){
         .where = where,
-        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0),
+        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0) | cx->more_roots,
         .step = index,
         .steps = compensation ? STEPS_BEFORE_AND_OWN : STEPS_BEFORE,
         .guarded = node_get_pair(cx->sources[index].node, "if") != NULL,
@@ -517,6 +517,14 @@ static enum effect_tier effect_default(const struct plan_action *action, bool co
     return get || action_kind_waits(action->kind) ? EFFECT_PURE : EFFECT_COMPENSABLE;
 }
 
+const struct shape *response_shape(const struct plan_action *action)
+{
+    return action->kind == ACTION_HTTP     ? response_of_http
+           : action->kind == ACTION_SQL    ? response_of_sql
+           : action->kind == ACTION_WORKER ? response_of_worker
+                                           : response_of_exec;
+}
+
 /* The action's own rules, then its service's. */
 static void rules_join(struct compiler *cx, const struct node *node, uint16_t index,
                        bool compensation, struct plan_action *out)
@@ -527,10 +535,7 @@ static void rules_join(struct compiler *cx, const struct node *node, uint16_t in
         out->service == PLAN_SERVICE_NONE ? NULL : &cx->services[out->service];
     uint32_t count = own && own->kind == NODE_LIST ? own->count : 0;
     rules.roots |= ROOT_RESPONSE;
-    rules.response = out->kind == ACTION_HTTP     ? response_of_http
-                     : out->kind == ACTION_SQL    ? response_of_sql
-                     : out->kind == ACTION_WORKER ? response_of_worker
-                                                  : response_of_exec;
+    rules.response = response_shape(out);
     struct plan_outcome_rule *list = arena_array(cx->arena, struct plan_outcome_rule,
                                                  count + (service ? service->outcomes_count : 0));
     out->outcomes_count = outcomes_compile(cx, own, &rules, list);
@@ -612,4 +617,32 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
                 compensation ? LANG_COMPENSATE : LANG_STEP, compensation, out);
     if (compensation && (tolerant = node_get(node, "tolerant")))
         read_boolean(cx, tolerant, "`tolerant`", &out->tolerant);
+}
+
+bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                  struct plan_action *out)
+{
+    const struct pair *kind = action_kind_find(node);
+    const struct lang_key *key = kind ? lang_key_find(LANG_RECONCILE, kind->key->text) : NULL;
+    *out = (struct plan_action){.service = PLAN_SERVICE_NONE};
+    if (!kind)
+        node_error(cx, "E110", node, "`reconcile` needs one read: `get`, `sql` or `exec`");
+    if (!key)
+        return false; /* no read: said by keys_check */
+    uint32_t errors = cx->diags->errors;
+    one_kind_check(cx, node, kind);
+    out->line = doc_line(cx->doc, kind->key->start);
+    out->kind = kind_of(lang_key_find(LANG_ACTION, kind->key->text));
+    out->effect = EFFECT_PURE;
+    if (out->kind == ACTION_HTTP)
+        http_compile(cx, node, kind, index, compensation, out);
+    else if (out->kind == ACTION_SQL)
+        sql_compile(cx, node, kind, index, compensation, out);
+    else
+        exec_compile(cx, node, kind, index, compensation, out);
+    out->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
+    out->timeout_us = out->service == PLAN_SERVICE_NONE ? 0 : cx->services[out->service].timeout_us;
+    if (!out->timeout_us)
+        out->timeout_us = cx->timeout_us;
+    return cx->diags->errors == errors;
 }

@@ -155,10 +155,11 @@ static void pivot_beside_branch(struct compiler *cx, uint16_t index)
     }
 }
 
-/* What happens after an unknown outcome is safe only if it can be repeated. */
+/* What happens after an unknown outcome is safe only if it can be repeated, or asked about. */
 static bool unknown_parks(const struct plan_action *action)
 {
-    return action->effect == EFFECT_COMPENSABLE && !action_kind_waits(action->kind) &&
+    return !action->reconcile && action->on_unknown == ON_UNKNOWN_NONE &&
+           action->effect == EFFECT_COMPENSABLE && !action_kind_waits(action->kind) &&
            action->kind != ACTION_CHILD && !is_own_sql(action) && !key_honoured(action);
 }
 
@@ -174,8 +175,8 @@ static void compensation_needs_output(struct compiler *cx, uint16_t index)
         "this is missing when the outcome of `%s` is unknown, so nothing can be undone", step->id);
     if (step->action.kind == ACTION_HTTP)
         diag_help(cx->diags, diag,
-                  "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
-                  "with a `ttl`)",
+                  "undo by a reference of your own, declare how %s honours keys (`idempotency` "
+                  "with a `ttl`), or how to ask it (`reconcile`)",
                   service_name(cx, &step->action));
     else
         diag_help(cx->diags, diag,
@@ -194,8 +195,8 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
         service_name(cx, &step->action), step->id);
     if (step->action.kind == ACTION_HTTP)
         diag_help(cx->diags, diag,
-                  "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
-                  "idempotent` if a repeat does no harm");
+                  "declare `idempotency` with a `ttl` if the service honours keys, `reconcile` if "
+                  "it can be asked, or `effect: idempotent` if a repeat does no harm");
     else if (step->action.kind == ACTION_WORKER)
         diag_help(
             cx->diags, diag,
