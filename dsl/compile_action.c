@@ -113,13 +113,15 @@ static void path_segments_check(struct compiler *cx, const struct node *node, si
 {
     struct str text = node->text;
     size_t start, end, at = from;
+    bool more = template_hole_find(text, at, &start, &end);
     while (at < text.len) {
         size_t stop = at + 1;
         bool hole = false;
         while (stop < text.len && text.ptr[stop] != '/') {
-            if (template_hole_find(text, stop, &start, &end) && start == stop) {
+            if (more && start == stop) {
                 hole = true;
                 stop = end + 2;
+                more = template_hole_find(text, stop, &start, &end);
             } else {
                 stop++;
             }

@@ -104,7 +104,8 @@ static bool is_meant(const char *const *meant, size_t count, const char *name)
 bool keys_check(struct compiler *cx, const struct node *node, enum lang_group group)
 {
     const char *meant[16]; /* keys that are there under a wrong name are not missing */
-    size_t meant_count = 0;
+    size_t meant_count = 0, count;
+    const struct lang_key *own = lang_group_keys(group, &count);
     if (!node_is_map(cx, node, lang_group_title(group)))
         return false;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -122,12 +123,10 @@ bool keys_check(struct compiler *cx, const struct node *node, enum lang_group gr
                 meant[meant_count++] = nearest;
         }
     }
-    for (size_t i = 0; i < lang_keys_count; i++)
-        if (lang_keys[i].group == group && lang_keys[i].flags & LANG_REQUIRED &&
-            !node_get_pair(node, lang_keys[i].name) &&
-            !is_meant(meant, meant_count, lang_keys[i].name))
-            node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group),
-                       lang_keys[i].name);
+    for (size_t i = 0; i < count; i++)
+        if (own[i].flags & LANG_REQUIRED && !node_get_pair(node, own[i].name) &&
+            !is_meant(meant, meant_count, own[i].name))
+            node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group), own[i].name);
     return true;
 }
 

@@ -63,6 +63,7 @@ struct step_source {
     const struct node *id;
     uint64_t *after;         /* bit i: the step runs after step i */
     uint64_t *mentions;      /* bit i: one of its expressions reads step i */
+    uint16_t pivot_before;   /* lint.c: every run has passed it; PLAN_STEP_NONE: there is none */
     bool list_of_answer;     /* of a loop: `for_each` reads what a step answered */
     bool broken;             /* a key is wrong: what is missing may be there under that name */
     bool loop;               /* it has a `for_each` */

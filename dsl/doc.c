@@ -20,6 +20,9 @@ struct loader {
     yaml_event_t event;
     struct anchor *anchors;
     uint32_t anchors_count;
+    /* What the open collections hold so far, the innermost's last. */
+    struct pair *parts;
+    uint32_t parts_count, parts_capacity;
     uint32_t nodes, nodes_max;
     unsigned depth;
     bool stopped; /* a syntax error or a limit: diagnosed, the tree is incomplete */
@@ -233,23 +236,19 @@ static struct anchor *anchor_open(struct loader *l, const yaml_char_t *name)
 
 static const struct node *alias_load(struct loader *l)
 {
-    const char *name = (const char *)l->event.data.alias.anchor;
-    struct place place = mark_place(l->doc, &l->event.start_mark);
     static const struct node nothing = {.kind = NODE_NONE, .weight = 1, .text = {"", 0}};
-    place.span = (uint32_t)strlen(name) + 1;
-    for (uint32_t i = l->anchors_count; i-- > 0;) {
-        struct anchor *anchor = &l->anchors[i];
-        if (!str_eq_z(anchor->name, name))
-            continue;
-        if (!anchor->node) {
-            diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
-                     "the alias `*%s` stands inside its own anchor", name);
-            return &nothing;
-        }
+    struct str name = str_z((const char *)l->event.data.alias.anchor);
+    const struct anchor *anchor = NULL;
+    for (uint32_t i = l->anchors_count; i-- > 0 && !anchor;)
+        if (str_eq(l->anchors[i].name, name))
+            anchor = &l->anchors[i];
+    if (anchor && anchor->node)
         return nodes_count(l, anchor->node->weight, anchor->node->height) ? anchor->node : NULL;
-    }
-    diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
-             "the alias `*%s` has no anchor before it", name);
+    struct place place = mark_place(l->doc, &l->event.start_mark);
+    diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, (uint32_t)name.len + 1,
+             anchor ? "the alias `*%s` stands inside its own anchor"
+                    : "the alias `*%s` has no anchor before it",
+             name.ptr);
     return &nothing;
 }
 
@@ -302,19 +301,13 @@ static const struct node *scalar_load(struct loader *l)
     return node;
 }
 
-/* Grows while a collection is read; the final array lies in the doc's arena. */
-struct parts {
-    struct pair *list;
-    uint32_t count, capacity;
-};
-
-static void parts_add(struct parts *parts, const struct node *key, const struct node *value)
+static void parts_add(struct loader *l, const struct node *key, const struct node *value)
 {
-    if (parts->count == parts->capacity) {
-        parts->capacity = parts->capacity ? parts->capacity * 2 : 16;
-        parts->list = xrealloc(parts->list, parts->capacity * sizeof(*parts->list));
+    if (l->parts_count == l->parts_capacity) {
+        l->parts_capacity = l->parts_capacity ? l->parts_capacity * 2 : 256;
+        l->parts = xrealloc(l->parts, l->parts_capacity * sizeof(*l->parts));
     }
-    parts->list[parts->count++] = (struct pair){key, value};
+    l->parts[l->parts_count++] = (struct pair){key, value};
 }
 
 static void node_grow(struct node *node, const struct node *part)
@@ -325,7 +318,7 @@ static void node_grow(struct node *node, const struct node *part)
 
 static const struct node *list_load(struct loader *l)
 {
-    struct parts parts = {0};
+    uint32_t first = l->parts_count;
     if (!nodes_count(l, 1, 1))
         return NULL;
     struct anchor *anchor = anchor_open(l, l->event.data.sequence_start.anchor);
@@ -338,16 +331,16 @@ static const struct node *list_load(struct loader *l)
         if (!item)
             break;
         scalar_resolve_value(l->doc, l->diags, item);
-        parts_add(&parts, NULL, item);
+        parts_add(l, NULL, item);
         node_grow(node, item);
     }
     l->depth--;
+    node->count = l->parts_count - first;
     node->items =
-        (const struct node **)arena_alloc_array(&l->doc->arena, parts.count, sizeof(*node->items));
-    for (uint32_t i = 0; i < parts.count; i++)
-        node->items[i] = parts.list[i].value;
-    node->count = parts.count;
-    free(parts.list);
+        (const struct node **)arena_alloc_array(&l->doc->arena, node->count, sizeof(*node->items));
+    for (uint32_t i = 0; i < node->count; i++)
+        node->items[i] = l->parts[first + i].value;
+    l->parts_count = first;
     if (anchor)
         anchor->node = node;
     if (l->stopped)
@@ -358,7 +351,7 @@ static const struct node *list_load(struct loader *l)
 
 static const struct node *map_load(struct loader *l)
 {
-    struct parts parts = {0};
+    uint32_t first = l->parts_count;
     if (!nodes_count(l, 1, 1))
         return NULL;
     struct anchor *anchor = anchor_open(l, l->event.data.mapping_start.anchor);
@@ -377,16 +370,16 @@ static const struct node *map_load(struct loader *l)
         node_grow(node, value);
         scalar_resolve_value(l->doc, l->diags, value);
         if (scalar_check_key(l->doc, l->diags, key))
-            parts_add(&parts, key, value);
+            parts_add(l, key, value);
     }
     l->depth--;
-    node->pairs = arena_array(&l->doc->arena, struct pair, parts.count);
-    if (parts.count)
-        memcpy(node->pairs, parts.list, parts.count * sizeof(*node->pairs));
-    node->count = parts.count;
+    node->count = l->parts_count - first;
+    node->pairs = arena_array(&l->doc->arena, struct pair, node->count);
+    if (node->count)
+        memcpy(node->pairs, l->parts + first, node->count * sizeof(*node->pairs));
+    l->parts_count = first;
     if (node->count && !node->flow)
         node->end = node->pairs[0].key->end;
-    free(parts.list);
     if (anchor)
         anchor->node = node;
     if (l->stopped)
@@ -533,6 +526,7 @@ void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nod
     l.anchors = xcalloc(DOC_ANCHORS_MAX, sizeof(*l.anchors));
     stream_load(&l);
     free(l.anchors);
+    free(l.parts);
     yaml_event_delete(&l.event);
     yaml_parser_delete(&l.parser);
     if (doc->root)

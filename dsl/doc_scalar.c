@@ -82,6 +82,12 @@ static bool is_old_boolean(struct str text, bool as_key)
                      "OFF");
 }
 
+/* Most plain scalars begin with a character that no type of YAML 1.1 or 1.2 begins with. */
+static bool may_be_typed(struct str text)
+{
+    return text.len == 0 || strchr("~.+-0123456789nNtTfFyYoO", text.ptr[0]);
+}
+
 static void old_boolean_warn(const struct doc *doc, struct diags *diags, const struct node *node,
                              bool as_key)
 {
@@ -100,7 +106,7 @@ void scalar_resolve_value(const struct doc *doc, struct diags *diags, const stru
 {
     struct node *value = (struct node *)node; /* the loader owns it still */
     struct str text = node->text;
-    if (node->kind != NODE_TEXT || node->style != NODE_PLAIN)
+    if (node->kind != NODE_TEXT || node->style != NODE_PLAIN || !may_be_typed(text))
         return;
     if (text.len == 0 || str_eq(text, STR("null"))) {
         value->kind = NODE_NULL;
@@ -145,6 +151,8 @@ bool scalar_check_key(const struct doc *doc, struct diags *diags, const struct n
         diag_help(diags, diag, "use `defaults`, or an alias for a whole value (`retry: *patient`)");
         return false;
     }
+    if (!may_be_typed(key->text))
+        return true;
     if (key->text.len == 0 || is_our_number(key->text) || is_core_number(key->text) ||
         is_core_word(key->text) || IS_ONE_OF(key->text, "true", "false", "null")) {
         diag = key_error(doc, diags, "E010", key,
