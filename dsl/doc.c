@@ -32,14 +32,6 @@ static const struct node *node_load(struct loader *l);
 
 /* --- places --- */
 
-static bool is_ascii(struct str source)
-{
-    unsigned char all = 0;
-    for (size_t i = 0; i < source.len; i++)
-        all |= (unsigned char)source.ptr[i];
-    return all < 0x80;
-}
-
 static void lines_index(struct doc *doc)
 {
     struct str source = doc->source;
@@ -51,7 +43,7 @@ static void lines_index(struct doc *doc)
     doc->lines_count = 1;
     for (at = source.ptr; (at = memchr(at, '\n', (size_t)(end - at))); at++)
         doc->lines[doc->lines_count++] = (uint32_t)(at - source.ptr + 1);
-    if (is_ascii(source))
+    if (str_ascii_len(source) == source.len)
         return;
     doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 2);
     for (size_t i = 0; i < source.len; i++)
@@ -543,21 +535,14 @@ void doc_free(struct doc *doc)
 
 /* --- reading --- */
 
-const struct pair *node_get_pair(const struct node *map, const char *key)
+const struct pair *node_find(const struct node *map, struct str key)
 {
-    struct str wanted = str_z(key);
     if (!map || map->kind != NODE_MAP)
         return NULL;
     for (uint32_t i = 0; i < map->count; i++)
-        if (str_eq(map->pairs[i].key->text, wanted))
+        if (str_eq(map->pairs[i].key->text, key))
             return &map->pairs[i];
     return NULL;
-}
-
-const struct node *node_get(const struct node *map, const char *key)
-{
-    const struct pair *pair = node_get_pair(map, key);
-    return pair ? pair->value : NULL;
 }
 
 const struct json *node_json(const struct node *node, struct arena *arena)
