@@ -52,7 +52,7 @@ static struct diag *PRINTF_LIKE(4, 5)
     p->now.kind = TOKEN_END;
     return cx_error(
         p->cx, "E201",
-        doc_text_place(p->cx->doc, p->node, p->base + start, p->base + MAX(end, start + 1)), "%s",
+        text_place(p->cx, p->node, p->base + start, p->base + MAX(end, start + 1)), "%s",
         message);
 }
 

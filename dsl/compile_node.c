@@ -65,6 +65,13 @@ struct diag *node_warning(struct compiler *cx, const char *code, const struct no
     return diag;
 }
 
+struct place text_place(const struct compiler *cx, const struct node *node, size_t from, size_t to)
+{
+    if (diags_are_full(cx->diags)) /* the text is read from its start, for each mistake in it */
+        return (struct place){0};
+    return doc_text_place(cx->doc, node, from, to);
+}
+
 const char *cx_strdup(struct compiler *cx, struct str text)
 {
     return arena_str(cx->arena, text.ptr ? text : STR("")).ptr;
@@ -171,7 +178,7 @@ bool read_text(struct compiler *cx, const struct node *node, const char *what, s
     if (node->kind != NODE_TEXT && node->kind != NODE_NUMBER)
         return form_error(cx, node, what, "text");
     if (template_hole_find(node->text, 0, &start, &end)) {
-        cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
+        cx_error(cx, "E127", text_place(cx, node, start, end + 2),
                  "%s is fixed: it cannot hold a template", what);
         return false;
     }

@@ -127,7 +127,7 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
             struct str name = foreign_name(text, at, forms[i].open, forms[i].close, &end);
             if (!name.ptr)
                 continue;
-            struct place place = doc_text_place(cx->doc, node, at, end);
+            struct place place = text_place(cx, node, at, end);
             struct diag *diag;
             if (is_ours(name))
                 diag = cx_error(cx, "E216", place, "`%.*s` is plain text, not a template",
@@ -148,7 +148,7 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
 static struct place hole_place(const struct compiler *cx, const struct node *node, size_t from,
                                const struct expr *expr)
 {
-    return doc_text_place(cx->doc, node, from + expr->start, from + expr->end);
+    return text_place(cx, node, from + expr->start, from + expr->end);
 }
 
 static const struct expr *hole_compile(struct compiler *cx, const struct node *node, size_t from,
@@ -193,7 +193,7 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
     while (hole_start_find(text, at, &start)) {
         if (!hole_end_find(text, start + 3, &end)) {
             struct diag *diag =
-                cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
+                cx_error(cx, "E211", text_place(cx, node, start, start + 3),
                          "this template is not closed");
             diag_help(cx->diags, diag,
                       "write `}}` after the expression, or `$${{` for the text itself");

@@ -167,7 +167,7 @@ static const struct cron *cron_compile(struct compiler *cx, const struct node *n
         return cron;
     struct diag *diag =
         source.len
-            ? cx_error(cx, "E128", doc_text_place(cx->doc, node, at, at + len), "%s", err.text)
+            ? cx_error(cx, "E128", text_place(cx, node, at, at + len), "%s", err.text)
             : node_error(cx, "E128", node, "%s", err.text);
     const char *fields = cron_macro(source);
     if (fields)

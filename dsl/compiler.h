@@ -109,6 +109,9 @@ struct diag *node_error(struct compiler *cx, const char *code, const struct node
 struct diag *node_warning(struct compiler *cx, const char *code, const struct node *node,
                           const char *fmt, ...) PRINTF_LIKE(4, 5);
 
+/* Bytes [from, to) of a scalar's text, for a diagnostic. */
+struct place text_place(const struct compiler *cx, const struct node *node, size_t from, size_t to);
+
 /* --- compile_node.c: checked reading of single values; false: diagnosed --- */
 
 /* `node` must be a map with keys of `group` only. */

@@ -32,6 +32,11 @@ static const struct node *node_load(struct loader *l);
 
 /* --- places --- */
 
+static bool begins_point(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
 static void lines_index(struct doc *doc)
 {
     struct str source = doc->source;
@@ -45,10 +50,10 @@ static void lines_index(struct doc *doc)
         doc->lines[doc->lines_count++] = (uint32_t)(at - source.ptr + 1);
     if (str_ascii_len(source) == source.len)
         return;
-    doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 2);
+    doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 1);
     for (size_t i = 0; i < source.len; i++)
-        if (((unsigned char)source.ptr[i] & 0xC0) != 0x80 && points++ % SAMPLE_EVERY == 0)
-            doc->samples[(points - 1) / SAMPLE_EVERY] = (uint32_t)i;
+        if (begins_point(source.ptr[i]) && points++ % SAMPLE_EVERY == 0)
+            doc->samples[doc->samples_count++] = (uint32_t)i;
 }
 
 /* libyaml counts code points. */
@@ -57,37 +62,55 @@ static uint32_t byte_of(const struct doc *doc, const yaml_mark_t *mark)
     size_t points = mark->index;
     if (!doc->samples)
         return (uint32_t)MIN(points, doc->source.len);
-    size_t at = doc->samples[points / SAMPLE_EVERY];
-    if (points >= SAMPLE_EVERY && at == 0)
+    if (points / SAMPLE_EVERY >= doc->samples_count)
         return (uint32_t)doc->source.len;
+    size_t at = doc->samples[points / SAMPLE_EVERY];
     points %= SAMPLE_EVERY;
     for (; at < doc->source.len && points; points--) {
         at++;
-        while (at < doc->source.len && ((unsigned char)doc->source.ptr[at] & 0xC0) == 0x80)
+        while (at < doc->source.len && !begins_point(doc->source.ptr[at]))
             at++;
     }
     return (uint32_t)at;
 }
 
-static uint32_t points_between(struct str source, uint32_t start, uint32_t end)
+/* The last of the ascending `offsets` that is not above `at`; the first one never is. */
+static uint32_t offset_find(const uint32_t *offsets, uint32_t count, uint32_t at)
 {
-    uint32_t points = 0;
-    for (uint32_t i = start; i < end && i < source.len; i++)
-        points += ((unsigned char)source.ptr[i] & 0xC0) != 0x80;
-    return points;
-}
-
-uint32_t doc_line(const struct doc *doc, uint32_t at)
-{
-    uint32_t low = 0, high = doc->lines_count;
+    uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (doc->lines[middle] <= at)
+        if (offsets[middle] <= at)
             low = middle;
         else
             high = middle;
     }
-    return low + 1;
+    return low;
+}
+
+/* Code points before byte `at`. */
+static uint32_t points_before(const struct doc *doc, uint32_t at)
+{
+    if (!doc->samples_count)
+        return at;
+    uint32_t sample = offset_find(doc->samples, doc->samples_count, at);
+    uint32_t points = sample * SAMPLE_EVERY;
+    for (uint32_t i = doc->samples[sample]; i < at; i++)
+        points += begins_point(doc->source.ptr[i]);
+    return points;
+}
+
+static uint32_t points_between(const struct doc *doc, uint32_t start, uint32_t end)
+{
+    uint32_t len = (uint32_t)doc->source.len;
+    start = MIN(start, len);
+    end = MIN(end, len);
+    return end > start ? points_before(doc, end) - points_before(doc, start) : 0;
+}
+
+uint32_t doc_line(const struct doc *doc, uint32_t at)
+{
+    return offset_find(doc->lines, doc->lines_count, at) + 1;
 }
 
 struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
@@ -96,10 +119,10 @@ struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
     uint32_t line_end = line < doc->lines_count ? doc->lines[line] - 1 : (uint32_t)doc->source.len;
     while (line_end > line_start && strchr(" \t\r", doc->source.ptr[line_end - 1]))
         line_end--;
-    uint32_t span = points_between(doc->source, start, MIN(end, line_end));
+    uint32_t span = points_between(doc, start, MIN(end, line_end));
     return (struct place){
         .line = line,
-        .column = points_between(doc->source, line_start, start) + 1,
+        .column = points_between(doc, line_start, start) + 1,
         .span = MAX(span, 1u),
     };
 }

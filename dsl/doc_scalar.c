@@ -409,7 +409,7 @@ static size_t cursor_step(struct cursor *c, struct str text, size_t i)
     return blanks;
 }
 
-static uint32_t source_offset(const struct doc *doc, const struct node *node, size_t to)
+static struct cursor cursor_start(const struct doc *doc, const struct node *node)
 {
     struct cursor c = {doc->source, node->start, node->end, node->style};
     if (c.style == NODE_SINGLE || c.style == NODE_DOUBLE) {
@@ -419,12 +419,22 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
         while (c.at < c.end && c.source.ptr[c.at] != '\n') /* the line of `|` or `>` */
             c.at++;
     }
-    for (size_t i = 0; i < to && c.at < c.end;) {
-        size_t step = cursor_step(&c, node->text, i);
-        i += step;
-    }
+    return c;
+}
+
+/* From byte `from` of the decoded text, where the cursor is, to byte `to`; returns the byte reached,
+ * which is past `to` where the blanks around it are folded. */
+static size_t cursor_move(struct cursor *c, struct str text, size_t from, size_t to)
+{
+    while (from < to && c->at < c->end)
+        from += cursor_step(c, text, from);
+    return from;
+}
+
+static uint32_t cursor_offset(struct cursor c, struct str text, size_t to)
+{
     /* Where the wanted character begins a line, the break and its indentation are still ahead. */
-    if (to < node->text.len && !is_blank(node->text.ptr[to])) {
+    if (to < text.len && !is_blank(text.ptr[to])) {
         if (is_line_join(&c))
             c.at++;
         while (c.at < c.end && is_blank(c.source.ptr[c.at]))
@@ -435,7 +445,12 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
 
 struct place doc_text_place(const struct doc *doc, const struct node *node, size_t from, size_t to)
 {
-    uint32_t start = source_offset(doc, node, from);
-    uint32_t end = to > from + 1 ? source_offset(doc, node, to - 1) + 1 : start + 1;
+    struct cursor c = cursor_start(doc, node);
+    size_t at = cursor_move(&c, node->text, 0, from);
+    uint32_t start = cursor_offset(c, node->text, from), end = start + 1;
+    if (to > from + 1) {
+        cursor_move(&c, node->text, at, to - 1);
+        end = cursor_offset(c, node->text, to - 1) + 1;
+    }
     return doc_place(doc, start, MAX(end, start + 1));
 }
