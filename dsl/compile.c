@@ -185,10 +185,9 @@ static bool need_check(struct compiler *cx, const struct node *node, uint16_t in
     if (need == PLAN_STEP_NONE) {
         diag = node_error(cx, "E118", node, "unknown step `" STR_FMT "` in `needs`",
                           STR_ARG(node->text));
-        const char *nearest =
-            diag_is_seen(cx->diags, diag)
-                ? diag_nearest(node->text, cx->step_ids, cx->plan->steps_count)
-                : NULL;
+        const char *nearest = diag_is_seen(cx->diags, diag)
+                                  ? diag_nearest(node->text, cx->step_ids, cx->plan->steps_count)
+                                  : NULL;
         if (nearest)
             diag_help(cx->diags, diag, "a step with a similar name exists: `%s`", nearest);
         return false;

@@ -50,10 +50,9 @@ static struct diag *PRINTF_LIKE(4, 5)
     va_end(args);
     p->failed = true;
     p->now.kind = TOKEN_END;
-    return cx_error(
-        p->cx, "E201",
-        text_place(p->cx, p->node, p->base + start, p->base + MAX(end, start + 1)), "%s",
-        message);
+    return cx_error(p->cx, "E201",
+                    text_place(p->cx, p->node, p->base + start, p->base + MAX(end, start + 1)),
+                    "%s", message);
 }
 
 static void PRINTF_LIKE(5, 6) fail_with_help(struct parser *p, size_t start, size_t end,

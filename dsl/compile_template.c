@@ -169,12 +169,12 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
                                      "only a text, number or boolean can stand inside other text");
         diag_help(cx->diags, diag, "json(x) writes any value as text");
     } else if (alone && rules->kinds && !(kinds & rules->kinds)) {
-        struct diag *diag = cx_error(cx, "E212", hole_place(cx, node, from, expr),
-                                     "%s is needed in %s",
-                                     rules->kinds == KINDS_TEXT    ? "a text, number or boolean"
-                                     : rules->kinds == KIND_OBJECT ? "an object"
-                                                                   : "a duration",
-                                     rules->where);
+        struct diag *diag =
+            cx_error(cx, "E212", hole_place(cx, node, from, expr), "%s is needed in %s",
+                     rules->kinds == KINDS_TEXT    ? "a text, number or boolean"
+                     : rules->kinds == KIND_OBJECT ? "an object"
+                                                   : "a duration",
+                     rules->where);
         if (rules->kinds != KIND_OBJECT)
             diag_help(cx->diags, diag, "%s",
                       rules->kinds == KINDS_TEXT ? "json(x) writes any value as text"
@@ -192,9 +192,8 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
     size_t at = from, start, end;
     while (hole_start_find(text, at, &start)) {
         if (!hole_end_find(text, start + 3, &end)) {
-            struct diag *diag =
-                cx_error(cx, "E211", text_place(cx, node, start, start + 3),
-                         "this template is not closed");
+            struct diag *diag = cx_error(cx, "E211", text_place(cx, node, start, start + 3),
+                                         "this template is not closed");
             diag_help(cx->diags, diag,
                       "write `}}` after the expression, or `$${{` for the text itself");
             break;

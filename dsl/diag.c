@@ -54,7 +54,7 @@ struct diag *diag_add(struct diags *diags, enum diag_severity severity, const ch
     if (diags_are_full(diags)) {
         ++*counter;
         diags->left_out++;
-        return &diags->unseen; /* so that callers need no check before diag_help */
+        return &diags->unseen;
     }
     memcpy(diag.code, code, 5);
     diag.span = MAX(span, 1u);

@@ -38,10 +38,10 @@ struct diags {
     struct diag *list;
     uint32_t count, capacity, left_out;
     uint32_t errors, warnings;
-    struct diag unseen; /* what diag_add returns past the limit */
+    struct diag unseen; /* what diag_add returns past the limit, so that callers need no check */
 };
 
-/* Past the limit diagnostics are only counted: what would be costly to find out is not needed. */
+/* Further diagnostics are only counted: where they stand need not be found out. */
 static inline bool diags_are_full(const struct diags *diags)
 {
     return diags->count == DIAGS_MAX;
@@ -54,7 +54,7 @@ static inline bool diag_is_seen(const struct diags *diags, const struct diag *di
 
 void diags_init(struct diags *diags, const char *file, struct str source); /* borrows both */
 void diags_free(struct diags *diags);
-/* The result can be filled in until the next call past the limit, else until diags_sort. */
+/* What it returns may be filled in until diags_sort. */
 struct diag *diag_add(struct diags *diags, enum diag_severity severity, const char *code,
                       uint32_t line, uint32_t column, uint32_t span, const char *fmt, ...)
     PRINTF_LIKE(7, 8);

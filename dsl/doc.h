@@ -58,7 +58,7 @@ struct doc {
     const struct node *root;
     uint32_t *lines; /* byte offset of each line's start */
     uint32_t lines_count;
-    uint32_t *samples;     /* byte offset of every 256th code point; NULL if all is ASCII */
+    uint32_t *samples; /* byte offset of every 256th code point; NULL if all is ASCII */
     uint32_t samples_count;
     struct node **scalars; /* in source order, for the comment trap */
     uint32_t scalars_count, scalars_capacity;

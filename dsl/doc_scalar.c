@@ -422,8 +422,8 @@ static struct cursor cursor_start(const struct doc *doc, const struct node *node
     return c;
 }
 
-/* From byte `from` of the decoded text, where the cursor is, to byte `to`; returns the byte reached,
- * which is past `to` where the blanks around it are folded. */
+/* From byte `from` of the decoded text, where the cursor is, to byte `to`; returns the byte
+ * reached, which is past `to` where the blanks around it are folded. */
 static size_t cursor_move(struct cursor *c, struct str text, size_t from, size_t to)
 {
     while (from < to && c->at < c->end)
