@@ -263,9 +263,11 @@ void comments_check(const struct doc *doc, struct diags *diags)
 {
     struct str source = doc->source;
     const char *from = source.ptr, *end = source.ptr + source.len, *found;
-    while ((found = memmem(from, (size_t)(end - from), "#${{", 4))) {
+    while ((found = memchr(from, '#', (size_t)(end - from)))) {
         uint32_t at = (uint32_t)(found - source.ptr), back = at;
-        from = found + 4;
+        from = found + 1;
+        if (!str_starts((struct str){found, (size_t)(end - found)}, STR("#${{")))
+            continue;
         while (back > 0 && (source.ptr[back - 1] == ' ' || source.ptr[back - 1] == '\t'))
             back--;
         const struct node *scalar = scalar_before(doc, at);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,12 +19,14 @@
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
 
-#define ROUNDS 7
+#define ROUNDS 9
 
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED 1 /* libyaml is not: the two cannot be compared, nor can memory */
+/* libyaml is built as the distribution does: a build for finding mistakes is not compared with it,
+ * nor is its memory measured. */
+#if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
+#define COMPARABLE false
 #else
-#define SANITIZED 0
+#define COMPARABLE true
 #endif
 
 static const char head[] =
@@ -206,14 +209,16 @@ static void large_file(void **state)
     steps_write(&source, PLAN_STEPS_MAX);
     diags_init(&diags, "t.yaml", buf_str(&source));
     long before_kib = peak_kib();
+    double from = now_ms();
     struct plan *plan = dsl_compile(buf_str(&source), NULL, &diags);
+    double ms = now_ms() - from;
     long taken_kib = peak_kib() - before_kib;
     assert_non_null(plan);
-    print_message("500 steps, %zu KiB: plan %zu KiB, memory at its peak %ld KiB\n",
-                  source.len / 1024, plan->plan_arena.used_bytes / 1024, taken_kib);
+    print_message("500 steps, %zu KiB: the first time %.1f ms, plan %zu KiB, peak %ld KiB\n",
+                  source.len / 1024, ms, plan->plan_arena.used_bytes / 1024, taken_kib);
     assert_int_equal(plan->steps_count, PLAN_STEPS_MAX);
     assert_true(plan->plan_arena.used_bytes > source.len); /* it holds the source */
-    assert_true(SANITIZED || taken_kib < 20 * 1024);
+    assert_true(!COMPARABLE || taken_kib < 20 * 1024);
     dsl_print_schedule(plan, &schedule);
     assert_non_null(strstr(schedule.data, "undoes step_498, step_497"));
     assert_non_null(strstr(schedule.data, "... (499 in all)"));
@@ -223,20 +228,30 @@ static void large_file(void **state)
     buf_free(&source);
 }
 
-/* Everything together takes less than four times what libyaml takes for its events alone. */
+/* What was freed is kept, so that no time goes into getting memory from the kernel: what that costs
+ * differs by the machine, and begins where a file is large. */
+static void memory_keep(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 16 * 1024 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+}
+
+/* Everything together takes less than three times what libyaml takes for its events alone. */
 static void beside_libyaml(void **state)
 {
     struct buf source = {0};
     double compile = 0, bare = 0;
     (void)state;
+    memory_keep();
     steps_write(&source, PLAN_STEPS_MAX);
     for (int i = 0; i < ROUNDS; i++) { /* by turns: both meet the same neighbours */
         double one = compile_ms(&source), other = libyaml_ms(&source);
         compile = i ? MIN(compile, one) : one;
         bare = i ? MIN(bare, other) : other;
     }
-    print_message("500 steps: %.1f ms, of which libyaml %.1f ms\n", compile, bare);
-    assert_true(SANITIZED || compile < 4 * bare);
+    print_message("500 steps, with memory at hand: %.1f ms, of which libyaml %.1f ms\n", compile,
+                  bare);
+    assert_true(!COMPARABLE || compile < 3 * bare);
     buf_free(&source);
 }
 
@@ -260,6 +275,7 @@ static void growth(void **state)
         {"foreign templates", foreign_write, 1000, 16000},
     };
     (void)state;
+    memory_keep();
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t small_bytes, large_bytes;
         double small = best_ms(files[i].write, files[i].small, &small_bytes);
