@@ -107,7 +107,7 @@ static struct type type_of(unsigned kinds)
 
 static struct place part_place(const struct checker *k, uint32_t start, uint32_t end)
 {
-    return doc_text_place(k->cx->doc, k->node, k->from + start, k->from + MAX(end, start + 1));
+    return text_place(k->cx, k->node, k->from + start, k->from + MAX(end, start + 1));
 }
 
 static struct diag *PRINTF_LIKE(5, 6)
@@ -124,6 +124,8 @@ static struct diag *PRINTF_LIKE(5, 6)
 static void nearest_help(struct checker *k, struct diag *diag, const char *kind, struct str word,
                          const char *const *names, size_t count)
 {
+    if (!diag_is_seen(k->cx->diags, diag))
+        return;
     const char *nearest = diag_nearest(word, names, count);
     if (nearest)
         diag_help(k->cx->diags, diag, "a %s with a similar name exists: `%s`", kind, nearest);

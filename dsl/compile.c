@@ -67,7 +67,7 @@ static void run_id_check(struct compiler *cx, const struct node *node)
             char c = node->text.ptr[at];
             if (ascii_is_alpha(c) || ascii_is_digit(c) || (c && strchr("._-", c)))
                 continue;
-            cx_error(cx, "E106", doc_text_place(cx->doc, node, at, at + 1),
+            cx_error(cx, "E106", text_place(cx, node, at, at + 1),
                      "a run id has only letters, digits, `.`, `_` and `-`");
             return;
         }
@@ -185,7 +185,9 @@ static bool need_check(struct compiler *cx, const struct node *node, uint16_t in
     if (need == PLAN_STEP_NONE) {
         diag = node_error(cx, "E118", node, "unknown step `" STR_FMT "` in `needs`",
                           STR_ARG(node->text));
-        const char *nearest = diag_nearest(node->text, cx->step_ids, cx->plan->steps_count);
+        const char *nearest = diag_is_seen(cx->diags, diag)
+                                  ? diag_nearest(node->text, cx->step_ids, cx->plan->steps_count)
+                                  : NULL;
         if (nearest)
             diag_help(cx->diags, diag, "a step with a similar name exists: `%s`", nearest);
         return false;

@@ -64,6 +64,7 @@ struct step_source {
     const struct node *id;
     uint64_t *after;         /* bit i: the step runs after step i */
     uint64_t *mentions;      /* bit i: one of its expressions reads step i */
+    uint16_t pivot_before;   /* lint.c: every run has passed it; PLAN_STEP_NONE: there is none */
     bool list_of_answer;     /* of a loop: `for_each` reads what a step answered */
     bool broken;             /* a key is wrong: what is missing may be there under that name */
     bool loop;               /* it has a `for_each` */
@@ -109,6 +110,9 @@ struct diag *node_error(struct compiler *cx, const char *code, const struct node
                         const char *fmt, ...) PRINTF_LIKE(4, 5);
 struct diag *node_warning(struct compiler *cx, const char *code, const struct node *node,
                           const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* Bytes [from, to) of a scalar's text, for a diagnostic. */
+struct place text_place(const struct compiler *cx, const struct node *node, size_t from, size_t to);
 
 /* --- compile_node.c: checked reading of single values; false: diagnosed --- */
 

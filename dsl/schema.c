@@ -12,6 +12,7 @@
 #define CHILD_WORDS "completed|compensated|abandoned|refused"
 #define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
 
+/* In the order of the groups: see lang_group_keys. */
 const struct lang_key lang_keys[] = {
     {LANG_WORKFLOW, "workflow", LANG_NAME, 0, R, NULL, NULL, NULL, "The workflow's name."},
     {LANG_WORKFLOW, "description", LANG_TEXT, 0, 0, NULL, NULL, NULL,
@@ -243,6 +244,17 @@ const struct lang_key lang_keys[] = {
     {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
      "Wall-clock time over all sends; a crash does not reset it."},
 
+    {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
+     "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
+    {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
+     "The time zone of `cron`, such as `Europe/Berlin`."},
+    {LANG_SCHEDULE, "overlap", LANG_CHOICE, 0, 0, NULL, "skip|queue", "skip",
+     "What a tick does while the run of the one before is open: nothing, or wait for its end."},
+    {LANG_SCHEDULE, "catch_up", LANG_CHOICE, 0, 0, NULL, "none|last|all", "none",
+     "Which ticks of a time without a daemon are made up for."},
+    {LANG_SCHEDULE, "input", LANG_TEMPLATE, 0, 0, NULL, NULL, "{}",
+     "The runs' input; `tick` is the planned time."},
+
     {LANG_TEST_FILE, "workflow", LANG_TEXT, 0, R, NULL, NULL, NULL,
      "The workflow's file, seen from this one."},
     {LANG_TEST_FILE, "tests", LANG_GROUP_LIST, LANG_TEST, R, NULL, NULL, NULL, "The tests."},
@@ -322,16 +334,6 @@ const struct lang_key lang_keys[] = {
      "Of the compensation; `none`: it was never due."},
     {LANG_TEST_STEP, "attempts", LANG_INTEGER, 0, 0, NULL, NULL, NULL, "Sends of the action."},
     {LANG_TEST_STEP, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "What the action answered."},
-    {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
-     "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
-    {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
-     "The time zone of `cron`, such as `Europe/Berlin`."},
-    {LANG_SCHEDULE, "overlap", LANG_CHOICE, 0, 0, NULL, "skip|queue", "skip",
-     "What a tick does while the run of the one before is open: nothing, or wait for its end."},
-    {LANG_SCHEDULE, "catch_up", LANG_CHOICE, 0, 0, NULL, "none|last|all", "none",
-     "Which ticks of a time without a daemon are made up for."},
-    {LANG_SCHEDULE, "input", LANG_TEMPLATE, 0, 0, NULL, NULL, "{}",
-     "The runs' input; `tick` is the planned time."},
 };
 const size_t lang_keys_count = ARRAY_LEN(lang_keys);
 
@@ -381,14 +383,34 @@ static bool group_has(enum lang_group group, const struct lang_key *key)
     return key->group == group || (group == LANG_COMPENSATE && key->group == LANG_ACTION);
 }
 
+/* Where the keys of `group`, or of those after it, begin. */
+static size_t group_start(enum lang_group group)
+{
+    size_t low = 0, high = lang_keys_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lang_keys[middle].group < group)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct lang_key *lang_group_keys(enum lang_group group, size_t *count)
+{
+    size_t first = group_start(group);
+    *count = group_start((enum lang_group)(group + 1)) - first;
+    return lang_keys + first;
+}
+
 const struct lang_key *lang_key_find(enum lang_group group, struct str name)
 {
     char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
-    for (size_t i = 0; i < lang_keys_count; i++)
-        if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
-            strncmp(lang_keys[i].name, name.ptr, name.len) == 0 && !lang_keys[i].name[name.len])
+    for (size_t i = group_start(group); i < lang_keys_count && lang_keys[i].group == group; i++)
+        if (lang_keys[i].name[0] == first && str_eq_z(name, lang_keys[i].name))
             return &lang_keys[i];
-    return NULL;
+    return group == LANG_COMPENSATE ? lang_key_find(LANG_ACTION, name) : NULL;
 }
 
 size_t lang_key_names(enum lang_group group, const char **names, size_t max)

@@ -102,9 +102,11 @@ struct lang_key {
     const char *help;
 };
 
-extern const struct lang_key lang_keys[];
+extern const struct lang_key lang_keys[]; /* in the order of the groups */
 extern const size_t lang_keys_count;
 
+/* The group's own keys: those that `compensate` shares with actions are the actions'. */
+const struct lang_key *lang_group_keys(enum lang_group group, size_t *count);
 const struct lang_key *lang_key_find(enum lang_group group, struct str name);
 /* The names of a group's keys for `diag_nearest`, at most `max`; planned ones too. */
 size_t lang_key_names(enum lang_group group, const char **names, size_t max);
