@@ -16,6 +16,11 @@
  */
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* The same for a side that was refused: `why` it is renewed is stored with it, and what a person
+ * gave instead of what the workflow says (absent: nothing). */
+void attempt_renew(struct draft *draft, struct instance *instance, enum direction direction,
+                   struct str why, struct str step_input);
+
 /* Sends the next attempt under the same key. Past its budget, or where what may have been applied
  * may not be repeated any more, it ends as what it is known to be; a request that no longer hashes
  * as it did ends as a conflict. Precondition: the side is retrying. */

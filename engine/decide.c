@@ -1,6 +1,8 @@
 #include "engine/decide.h"
 
 #include "compensations/unwind.h"
+#include "dsl/jsonschema.h"
+#include "engine/answer.h"
 #include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/base/map.h"
@@ -72,6 +74,12 @@ static void backward(struct draft *draft)
         run_park(draft, result.reason, result.step);
 }
 
+static struct wall compensate_until(const struct draft *draft)
+{
+    int64_t budget_us = draft->run->plan->compensation_budget_us;
+    return budget_us ? wall_add(draft->event->now, budget_us) : WALL_NONE;
+}
+
 /* One transaction raises the turn and sets the direction; from here nothing is claimed forward. */
 static void run_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
 {
@@ -85,6 +93,7 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.residue = STR_NONE;
     now.ended_at = WALL_NONE; /* a completed child goes back */
     now.output = STR_NONE;
+    now.compensate_until = compensate_until(draft);
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
@@ -310,12 +319,46 @@ static void recover_decide(struct draft *draft)
     due_decide(draft);
 }
 
+/* A side has ended, perhaps after its run. What counted as not applied and was applied after all
+ * is undone like everything else; where a person had closed the run, a person is needed. */
+static void ended_late(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    if (is_active(draft->run)) {
+        advance(draft);
+        return;
+    }
+    if (now.state == RUN_PARKED) { /* perhaps for this very outcome */
+        enum park_reason reason = now.reason;
+        run_unpark(draft);
+        lost_recover(draft, reason);
+        due_decide(draft);
+        return;
+    }
+    if (now.state != RUN_COMPENSATED && now.state != RUN_ABANDONED)
+        return; /* a completed one wanted it */
+    if (!unwind_is_open(draft->run))
+        return;
+    draft_event(draft, "late success", STR(""), STR("the run had ended"));
+    now.ended_at = WALL_NONE;
+    now.residue = STR_NONE;
+    if (now.state == RUN_ABANDONED) {
+        draft_run(draft, &now); /* it is open again */
+        run_park(draft, PARK_LATE_SUCCESS, NULL);
+        return;
+    }
+    now.state = RUN_COMPENSATING;
+    now.compensate_until = compensate_until(draft);
+    draft_run(draft, &now);
+    backward(draft);
+}
+
 static void task_decide(struct draft *draft)
 {
     bool ended =
         draft->event->kind == EVENT_TAKE ? task_take_decide(draft) : task_report_decide(draft);
-    if (ended && is_active(draft->run))
-        advance(draft);
+    if (ended)
+        ended_late(draft);
 }
 
 /* --- verbs --------------------------------------------------------------------------------- */
@@ -355,6 +398,8 @@ static void run_unpark(struct draft *draft)
     now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
     now.reason = PARK_NONE;
     now.residue = STR_NONE;
+    if (now.direction == DIRECTION_COMPENSATE)
+        now.compensate_until = compensate_until(draft);
     draft_run(draft, &now);
 }
 
@@ -367,6 +412,31 @@ static void lost_recover(struct draft *draft, enum park_reason reason)
     sides_recover(draft);
 }
 
+/* A completed run is undone while its window is open, a completed child when its parent asks. */
+static bool may_be_undone(const struct draft *draft)
+{
+    const struct run *run = draft->run;
+    int64_t window_us = run->plan->compensatable_for_us;
+    if (run->now.state != RUN_COMPLETED || draft->event->kind != EVENT_COMPENSATE)
+        return false;
+    if (run->start.parent.len)
+        return draft->event->verb.by_parent;
+    return window_us && draft->event->now.us <= wall_add(run->now.ended_at, window_us).us;
+}
+
+static const char *window_text(const struct draft *draft)
+{
+    int64_t window_us = draft->run->plan->compensatable_for_us;
+    if (draft->run->start.parent.len)
+        return ": it is undone when its parent turns back";
+    if (!window_us)
+        return ", and its workflow has no `compensatable_for`";
+    struct wall until = wall_add(draft->run->now.ended_at, window_us);
+    return arena_printf(draft->scratch, ", and it could be undone until " STR_FMT,
+                        STR_ARG(wall_format(until, draft->scratch)))
+        .ptr;
+}
+
 static void turn_decide(struct draft *draft, enum run_cause cause)
 {
     cause = draft->event->verb.by_parent ? CAUSE_PARENT : cause;
@@ -374,11 +444,11 @@ static void turn_decide(struct draft *draft, enum run_cause cause)
     const struct instance *open;
     if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
         return; /* already going back, or done with it: a repeated verb is obeyed by that */
-    /* A completed child is undone when its parent asks. */
-    bool asked = run->now.state == RUN_COMPLETED && draft->event->verb.by_parent &&
-                 draft->event->kind == EVENT_COMPENSATE;
-    if (run_state_is_terminal(run->now.state) && !asked) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
+    if (run_state_is_terminal(run->now.state) && !may_be_undone(draft)) {
+        refuse(draft, ERR_CONFLICT, "the run has ended %s%s", state_name(draft),
+               run->now.state == RUN_COMPLETED && draft->event->kind == EVENT_COMPENSATE
+                   ? window_text(draft)
+                   : "");
         return;
     }
     if (forward_pivot_passed(run)) {
@@ -513,40 +583,137 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
     return true;
 }
 
+/* Why a refused side takes a new key: kept with it. */
+static struct str renewal_text(struct draft *draft)
+{
+    return arena_printf(draft->scratch, "refused, then retried by " STR_FMT ": " STR_FMT,
+                        STR_ARG(draft->event->verb.actor), STR_ARG(draft->event->verb.reason));
+}
+
 static void retry_side(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
     const struct effect_state *side = instance_side(instance, direction);
+    struct str given = draft->event->verb.step_input;
+    bool changed = given.ptr || draft->event->verb.input.ptr;
     /* A refusal may be stored at the participant under the old key, so a person's retry of one
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
     if (side->state == STEP_REFUSED && wants_back(draft))
         return; /* the run will not go on forward: nothing new is sent */
     if (side->state == STEP_REFUSED && direction == DIRECTION_EXECUTE && !side->claim_no)
         forward_start(draft, instance); /* its `if` could not be read */
-    else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
-        attempt_claim(draft, instance, direction);
+    else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED &&
+             (changed || !action->idempotency.forgets_failures || !side->attempts))
+        attempt_renew(draft, instance, direction, renewal_text(draft), given);
     else if (side->state == STEP_UNKNOWN && action->reconcile)
         ask_again(draft, instance, direction);
     else /* due at once */
         attempt_reopen(draft, instance, direction, &action->retry);
 }
 
+/* The corrected input must be one that a submit would take. False after refusing. */
+static bool input_check(struct draft *draft, const struct json **out)
+{
+    const struct plan *plan = draft->run->plan;
+    struct schema_errors errors = {0};
+    struct err err;
+    *out = NULL;
+    if (!draft->event->verb.input.ptr)
+        return true;
+    if (json_parse(draft->event->verb.input, draft->scratch, out, &err) != 0) {
+        refuse(draft, ERR_INVALID, "input: %s", err.text);
+        return false;
+    }
+    if ((*out)->kind != JSON_OBJECT) {
+        refuse(draft, ERR_INVALID, "input: it must be an object");
+        return false;
+    }
+    if (!plan->input || schema_check(plan->input, *out, draft->scratch, &errors))
+        return true;
+    refuse(draft, ERR_INVALID, "input: " STR_FMT " " STR_FMT, STR_ARG(errors.list[0].pointer),
+           STR_ARG(errors.list[0].message));
+    return false;
+}
+
+/* Other bytes need another key, and only what was refused for certain may have one. */
+static bool step_input_check(struct draft *draft, const struct instance *instance,
+                             enum direction direction)
+{
+    const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    struct str name = instance_name(draft, instance);
+    const struct json *given;
+    struct err err;
+    if (json_parse(draft->event->verb.step_input, draft->scratch, &given, &err) != 0) {
+        refuse(draft, ERR_INVALID, "step input: %s", err.text);
+        return false;
+    }
+    const char *problem = render_given_problem(action, given);
+    if (problem) {
+        refuse(draft, ERR_INVALID, "step \"" STR_FMT "\" cannot take another input: %s",
+               STR_ARG(name), problem);
+        return false;
+    }
+    if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED && side->claim_no)
+        return true;
+    refuse(draft, ERR_CONFLICT,
+           "step \"" STR_FMT "\" keeps its key, and with it its request: only what was refused for "
+           "certain can be sent with another one",
+           STR_ARG(name));
+    return false;
+}
+
+/* Each side that stopped may be sent again; with another step input there must be just one. */
+static bool retry_allowed(struct draft *draft)
+{
+    struct run *run = draft->run;
+    bool given = draft->event->verb.step_input.ptr;
+    unsigned stopped = 0;
+    for (struct instance *at = run_instance_next(run, NULL); at; at = run_instance_next(run, at)) {
+        enum direction direction = stopped_side(run, at);
+        if (direction == DIRECTION_NONE)
+            continue;
+        stopped++;
+        if (!retry_check(draft, at, direction) ||
+            (given && !step_input_check(draft, at, direction)))
+            return false;
+    }
+    if (given && stopped != 1) {
+        refuse(draft, ERR_CONFLICT, "%u steps have stopped: a step input is for one", stopped);
+        return false;
+    }
+    return true;
+}
+
+static void input_correct(struct draft *draft)
+{
+    struct run_record record = {
+        .kind = RECORD_INPUT,
+        .input = {.number = draft->run->inputs_count + 1,
+                  .from_claim = draft->run->claims + 1,
+                  .direction = draft->run->now.direction,
+                  .input = draft->event->verb.input,
+                  .at = draft->event->now,
+                  .actor = draft->event->verb.actor},
+    };
+    draft_record(draft, &record);
+}
+
 static void retry_decide(struct draft *draft)
 {
     struct run *run = draft->run;
+    const struct json *input;
     if (run->now.state != RUN_PARKED) {
         refuse(draft, ERR_CONFLICT, "the run is %s, only a parked run can be retried",
                state_name(draft));
         return;
     }
+    if (!input_check(draft, &input) || !retry_allowed(draft))
+        return;
     enum park_reason reason = run->now.reason;
-    for (struct instance *instance = run_instance_next(run, NULL); instance;
-         instance = run_instance_next(run, instance)) {
-        enum direction direction = stopped_side(run, instance);
-        if (direction != DIRECTION_NONE && !retry_check(draft, instance, direction))
-            return;
-    }
     verb_event(draft, STR(""));
+    if (input)
+        input_correct(draft);
     run_unpark(draft);
     for (struct instance *instance = run_instance_next(run, NULL); instance;
          instance = run_instance_next(run, instance)) {
@@ -638,7 +805,11 @@ static void by_hand_decide(struct draft *draft)
     if (parked)
         run_unpark(draft);
     if (again && conflict) {
-        attempt_claim(draft, instance, direction);
+        attempt_renew(
+            draft, instance, direction,
+            arena_printf(draft->scratch, "settled as not applied by " STR_FMT ": " STR_FMT,
+                         STR_ARG(draft->event->verb.actor), STR_ARG(draft->event->verb.reason)),
+            STR_NONE);
     } else if (again) {
         const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
         attempt_reopen(draft, instance, direction, &action->retry);
@@ -691,6 +862,42 @@ static void migrate_decide(struct draft *draft)
                 arena_printf(draft->scratch, "from version %s to %s: " STR_FMT, run->plan->version,
                              to->version, STR_ARG(draft->event->verb.reason)));
     draft->out->reload = true;
+}
+
+/* The key names the side. What is told of an earlier generation is history. */
+static void answer_decide(struct draft *draft)
+{
+    struct run *run = draft->run;
+    struct str name, key = draft->event->verb.name;
+    enum direction direction;
+    uint16_t generation;
+    struct instance *instance = NULL;
+    if (key_parse(key, &name, &direction, &generation))
+        instance = run_instance_named(run, name);
+    const struct effect_state *side = instance ? instance_side(instance, direction) : NULL;
+    if (!side || !side->attempts || generation > side->generation) {
+        refuse(draft, ERR_NOT_FOUND, "nothing was sent under the key \"" STR_FMT "\"",
+               STR_ARG(key));
+        return;
+    }
+    const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
+    if (action->kind == ACTION_CHILD || action_kind_waits(action->kind)) {
+        refuse(draft, ERR_CONFLICT, "what becomes of a %s is not told from outside",
+               action_kind_name(action->kind));
+        return;
+    }
+    if (generation < side->generation) {
+        draft_event(draft, "late answer", instance_name(draft, instance),
+                    arena_printf(draft->scratch, "%s, about key generation %u",
+                                 draft->event->verb.applied ? "applied" : "refused", generation));
+        return;
+    }
+    struct answer answer = {.applied = draft->event->verb.applied,
+                            .output = draft->event->verb.output,
+                            .text = draft->event->verb.reason,
+                            .actor = draft->event->verb.actor};
+    if (answer_take(draft, instance, direction, &answer))
+        ended_late(draft);
 }
 
 static void verb_answer(struct draft *draft)
@@ -762,6 +969,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_ABANDON: abandon_decide(&draft); break;
     case EVENT_SIGNAL: signal_decide(&draft); break;
     case EVENT_MIGRATE: migrate_decide(&draft); break;
+    case EVENT_ANSWER: answer_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out, scratch);
@@ -782,6 +990,9 @@ struct wall run_due(const struct run *run)
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));
     if (!run->now.paused)
         due = wall_first(due, heap_due(&run->retries));
+    bool told = run->budget_told.us == run->now.compensate_until.us;
+    if (run->now.direction == DIRECTION_COMPENSATE && !run->now.paused && !told)
+        due = wall_first(due, run->now.compensate_until);
     if (!wall_is_set(run->start.deadline_at))
         return due;
     bool turnable = run->now.direction == DIRECTION_EXECUTE && !forward_pivot_passed(run) &&

@@ -276,9 +276,9 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         }
         break;
     case RECORD_RUN:
-        /* A completed child is undone when its parent asks. */
+        /* A completed child is undone when its parent asks; late successes open a run again. */
         if (run_state_is_terminal(row->now.state) &&
-            !(row->now.state == RUN_COMPLETED && record->run.cause == CAUSE_PARENT))
+            !run_transition_allowed(row->now.state, record->run.state))
             world_fail(world, "run %s goes on after it has ended", row->id.ptr);
         row->now = record->run;
         row->has_run_record = true;
@@ -296,6 +296,10 @@ static void record_write(struct world *world, struct row_run *row, const struct 
                 world_fail(world, "run %s keeps the signal %s twice", row->id.ptr,
                            record->signal.name.ptr);
         row->signals[row->signals_count++] = record->signal;
+        break;
+    case RECORD_INPUT:
+        ASSERT(row->inputs_count < ARRAY_LEN(row->inputs));
+        row->inputs[row->inputs_count++] = record->input;
         break;
     case RECORD_PIN: row->plan = record->pin.plan; break;
     case RECORD_ATTEMPT:
@@ -486,7 +490,8 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 static void row_load(struct world *world, struct daemon *daemon, struct row_run *row, bool pickups)
 {
     struct run_record *records =
-        arena_array(&world->arena, struct run_record, row->effects_count + row->signals_count + 3);
+        arena_array(&world->arena, struct run_record,
+                    row->effects_count + row->signals_count + row->inputs_count + 3);
     uint32_t count = 0;
     records[count++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -499,6 +504,8 @@ static void row_load(struct world *world, struct daemon *daemon, struct row_run 
             effect->state.pickups++;
         records[count++] = (struct run_record){.kind = RECORD_CLAIM, .effect = *effect};
     }
+    for (uint32_t i = 0; i < row->inputs_count; i++)
+        records[count++] = (struct run_record){.kind = RECORD_INPUT, .input = row->inputs[i]};
     for (uint32_t i = 0; i < row->signals_count; i++)
         records[count++] = (struct run_record){.kind = RECORD_SIGNAL, .signal = row->signals[i]};
     if (row->has_run_record)

@@ -78,6 +78,8 @@ struct row_run {
     uint32_t events;
     struct record_signal signals[4];
     uint32_t signals_count;
+    struct record_input inputs[8];
+    uint32_t inputs_count;
     int created_lane;
     uint64_t created_seq;
 };
