@@ -137,14 +137,8 @@ static void versions_learn(struct api *api, const struct store_answer *answer)
         json_parse(answer->text, &scratch, &list, &err) == 0 && list->kind == JSON_LIST)
         for (uint32_t i = 0; i < list->count; i++) {
             const struct json *current = json_get_z(list->items[i], "current");
-            struct diags diags;
-            diags_init(&diags, "(stored workflow)", json_get_text(list->items[i], "source"));
-            struct plan *plan =
-                dsl_compile(json_get_text(list->items[i], "source"), api->o.dsl, &diags);
-            if (plan)
-                plans_put(api->o.plans, plan, current && current->boolean);
-            plan_unref(plan);
-            diags_free(&diags);
+            plans_learn(api->o.plans, json_get_text(list->items[i], "source"),
+                        current && current->boolean, &err);
         }
     arena_free(&scratch);
 }

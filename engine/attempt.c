@@ -7,12 +7,6 @@
 #include "engine/task.h"
 #include "engine/wait.h"
 
-bool attempt_in_motion(const struct effect_state *side)
-{
-    return side->state == STEP_CLAIMED || side->state == STEP_RETRYING ||
-           side->state == STEP_WAITING;
-}
-
 bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
                         struct wall at)
 {

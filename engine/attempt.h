@@ -64,7 +64,4 @@ void attempt_reopen(struct draft *draft, struct instance *instance, enum directi
 bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
                         struct wall at);
 
-/* claimed, retrying or waiting: something will still happen by itself. */
-bool attempt_in_motion(const struct effect_state *side);
-
 #endif

@@ -51,6 +51,13 @@ static struct wall now_of(const struct daemon *daemon)
 
 /* --- the turn --------------------------------------------------------------------------------- */
 
+static void runs_drop(struct daemon *daemon)
+{
+    daemon->owned = false;
+    runner_lost(daemon->runner);
+    queues_clear(daemon->queues);
+}
+
 /* Past the owner's own deadline no effect may start: another daemon may think this one dead. The
  * store notices by its own timer; a process that was stopped and goes on would come here first. */
 static void lease_check(struct daemon *daemon)
@@ -58,9 +65,7 @@ static void lease_check(struct daemon *daemon)
     if (!daemon->owned || loop_mono().us < store_pg_deadline(daemon->store).us)
         return;
     log_warn("the lease may have run out while this daemon stood still: loading everything again");
-    daemon->owned = false;
-    runner_lost(daemon->runner);
-    queues_clear(daemon->queues);
+    runs_drop(daemon);
     store_pg_reacquire(daemon->store);
 }
 
@@ -133,9 +138,7 @@ static void daemon_lost(void *arg)
     struct daemon *daemon = arg;
     if (daemon->owned)
         log_warn("lost its lease");
-    daemon->owned = false;
-    runner_lost(daemon->runner);
-    queues_clear(daemon->queues);
+    runs_drop(daemon);
 }
 
 static void daemon_down(void *arg)

@@ -93,17 +93,10 @@ void plans_put(struct plans *plans, const struct plan *plan, bool current)
         entry_make_current(plans, entry);
 }
 
-int plans_add(struct plans *plans, const struct sha256 *hash, struct str source, bool current,
-              struct err *err)
+int plans_learn(struct plans *plans, struct str source, bool current, struct err *err)
 {
-    struct entry *entry = entry_by_hash(plans, hash);
     struct diags diags;
     int code = 0;
-    if (entry) {
-        if (current)
-            entry_make_current(plans, entry);
-        return 0;
-    }
     diags_init(&diags, "(stored workflow)", source);
     struct plan *plan = dsl_compile(source, plans->options, &diags);
     if (plan) {
@@ -116,6 +109,17 @@ int plans_add(struct plans *plans, const struct sha256 *hash, struct str source,
     }
     diags_free(&diags);
     return code;
+}
+
+int plans_add(struct plans *plans, const struct sha256 *hash, struct str source, bool current,
+              struct err *err)
+{
+    struct entry *entry = entry_by_hash(plans, hash);
+    if (!entry)
+        return plans_learn(plans, source, current, err);
+    if (current)
+        entry_make_current(plans, entry);
+    return 0;
 }
 
 const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash)
@@ -141,10 +145,8 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
         return NULL;
     }
     if (plan->input && !schema_check(plan->input, input, &scratch, &found)) {
-        err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": %.*s %.*s",
-                plan->workflow, (int)MIN(found.list[0].pointer.len, (size_t)100),
-                found.list[0].pointer.ptr, (int)MIN(found.list[0].message.len, (size_t)200),
-                found.list[0].message.ptr);
+        err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": " STR_FMT,
+                plan->workflow, STR_ARG(schema_errors_first(&found, &scratch)));
         plan = NULL;
     }
     arena_free(&scratch);

@@ -16,8 +16,10 @@ struct plans;
 struct plans *plans_new(const struct dsl_options *options); /* borrowed for the cache's life */
 void plans_free(struct plans *plans);
 
-/* Compiles what is not known yet. `current` makes it the one that new runs of its name get.
+/* Compiles a stored definition. `current` makes it the one that new runs of its name get.
  * Errors: ERR_INVALID with the first diagnostic. */
+int plans_learn(struct plans *plans, struct str source, bool current, struct err *err);
+/* The same for one that may be known already: then only `current` counts. */
 MUST_USE int plans_add(struct plans *plans, const struct sha256 *hash, struct str source,
                        bool current, struct err *err);
 /* A plan compiled elsewhere; takes a reference. */

@@ -405,7 +405,26 @@ static void version_1_still_works(void **state)
     assert_string_equal(sql("select state from saga.effect where run_id = 'old'"), "claimed");
     assert_string_equal(sql("select (effects[1]).state from saga.load_run_v1('old')"), "claimed");
     assert_string_equal(sql("select count(*) from saga.load_v1(-1, -1::smallint, '', 10)"), "1");
-    rig.seq++; /* as the daemon that wrote it would know */
+    sql("insert into saga.lane (lane, daemon, kind, ttl, nonce) select 'act', l.daemon, 'action', "
+        "'10s', 'n' from saga.lane l where l.kind = 'write'");
+    assert_string_equal(
+        sql("select saga.apply_or_raise_v1('n', 'act', 1, 1, 0, 1::bigint << saga.shard_of('old'), "
+            "null, null, null, array[(saga.shard_of('old'), 'old', 'reserve', '', 'execute', 1, 0, "
+            "'applied', 1, 1, 0, 0, 0, false, false, false, 'applied', null, now(), null, null, "
+            "null, now(), '1', null)::saga.effect_v1], null, null, null) is not null"),
+        "t");
+    assert_string_equal(
+        sql("select verdict from saga.lane l, saga.run_key k, saga.apply_v1(l.lane, l.epoch, "
+            "l.seq + 1, 0, 0, array[(saga.shard_of('new'), 'new', '', k.workflow_hash, k.workflow, "
+            "'', 'me', now(), "
+            "null, '{}', 'running', 'execute', 0, null, null, false, null, null, null, "
+            "null)::saga.start_v1], null, null, null, null, null, null, 0, '') where l.kind = "
+            "'write' and k.run_id = 'old'"),
+        "applied");
+    assert_string_equal(sql("select string_agg(run_id || coalesce((effects[1]).output::text, '-'), "
+                            "' ' order by run_id) from saga.load_v1(-1, -1::smallint, '', 10)"),
+                        "new- old1");
+    rig.seq += 2; /* as the daemon that wrote it would know */
 }
 
 /* An inbox row is settled in the same unit as its consequence, once. */

@@ -1,0 +1,10 @@
+-- Effects as daemons below schema version 2 give them: no loops, so no items. null: null.
+create or replace function saga.effects_from_v1(p_effects saga.effect_v1[])
+returns saga.effect_v2[]
+language sql immutable
+as $$
+    select case when p_effects is not null then
+               array(select row(x.*, null::json)::saga.effect_v2
+                       from pg_catalog.unnest(p_effects) x) end;
+$$;
+comment on function saga.effects_from_v1(saga.effect_v1[]) is 'Effects of older daemons.';
