@@ -319,9 +319,10 @@ void checks_run(struct world *world)
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             const struct row_run *row = CONTAINER_OF(node, struct row_run, node);
-            if (row->start.parent.len)
+            if (row->start.parent.len || row->plan->schedule)
                 row_check(world, row);
         }
+    schedule_check(world);
     for (uint32_t i = 0; i < world->runs_count; i++) {
         const struct client_run *run = &world->runs[i];
         const struct row_run *row = world_row(world, str_z(run->id));
