@@ -219,6 +219,13 @@ def a_run_that_starts_later(env):
     assert env.state("l2") == "queued"
     assert daemon.verb("l2", "cancel").status == 200
     assert env.wait_state("l2") == "compensated"
+    env.sql("select saga.start('gate', '{}', 'l4', start_at => now() + interval '1 h')")
+    env.sql("select saga.start('gate', '{}', 'l5', start_at => now() - interval '1 h')")
+    assert env.wait_state("l4", "queued") == "queued"
+    waits_for(env, "l5", "signal")
+    signal(daemon, "l5", "payment")
+    assert daemon.verb("l4", "cancel").status == 200
+    assert env.wait_state("l4") == "compensated"
     daemon.kill()
     daemon.start("--lease", "2s")
     waits_for(env, "l1", "signal")

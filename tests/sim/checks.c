@@ -25,7 +25,8 @@ static uint32_t effects_of(struct world *world, const struct row_run *row,
     return effects;
 }
 
-/* When a step, or the items of a loop, were undone: the first and the last. False: never. */
+/* When a step, or the items of a loop, were undone: the first and the last. False: never. An undo
+ * of what was never done undoes nothing: a slow worker may come to it after a person said so. */
 static bool undo_span(struct world *world, const struct row_run *row, uint16_t step,
                       uint64_t *first, uint64_t *last)
 {
@@ -36,7 +37,7 @@ static bool undo_span(struct world *world, const struct row_run *row, uint16_t s
         if (ref->step != step || ref->direction != DIRECTION_COMPENSATE)
             continue;
         const struct ledger_entry *entry = ledger_of(world, row, ref);
-        if (!entry->effects)
+        if (!entry->effects || !effects_of(world, row, ref, DIRECTION_EXECUTE))
             continue;
         *first = MIN(*first, entry->first_order);
         *last = MAX(*last, entry->first_order);
