@@ -1,4 +1,4 @@
--- saga.schedule_get_v2 as daemons below schema version 6 call it: the last tick alone.
+-- saga.schedule_get_v2 as daemons below schema version 7 call it: the last tick alone.
 create or replace function saga.schedule_get_v1(
     p_workflow text, p_hash bytea, p_cron text, p_zone text, p_overlap text, p_catch_up text,
     p_next timestamptz)
