@@ -11,7 +11,7 @@
 #define PACE 10
 #define LOOK_US (500 * MS_US)
 #define TICKS_MAX 16
-#define OVER_US (15 * SECOND_US) /* after the last tick nothing of a schedule is late any more */
+#define OVER_US (12 * SECOND_US) /* after the last tick nothing of a schedule is late any more */
 
 /* One tick that the file names, and what became of it. */
 struct sim_tick {
@@ -81,13 +81,15 @@ static struct wall daemon_clock(const struct sim_schedule *schedule, int daemon)
 static void clock_jumps(struct world_event *event)
 {
     struct world *world = event->world;
-    struct sim_memory *memory = &world->schedule->memory[rand_below(&world->rand, WORLD_DAEMONS)];
-    memory->skew_us = world->healed ? 0 : world_between_ms(world, -150, 150) * (SECOND_US / MS_US);
-    if (world->healed)
+    struct sim_memory *memory = world->schedule->memory;
+    if (world->healed) {
         for (int i = 0; i < WORLD_DAEMONS; i++)
-            world->schedule->memory[i].skew_us = 0;
-    else
-        world_schedule(world, world_between_ms(world, 1000, 15000), -1, NULL, clock_jumps);
+            memory[i].skew_us = 0;
+        return;
+    }
+    memory[rand_below(&world->rand, WORLD_DAEMONS)].skew_us =
+        world_between_ms(world, -150000, 150000);
+    world_schedule(world, world_between_ms(world, 1000, 15000), -1, NULL, clock_jumps);
 }
 
 /* --- the database --------------------------------------------------------------------------- */
@@ -143,7 +145,8 @@ static void tick_deal(const struct sim_question *question, enum tick_answer how)
     struct sim_schedule *schedule = question->schedule;
     struct world *world = schedule->world;
     struct sim_tick *tick = tick_find(schedule, question->tick);
-    const char *id = tick_run_id(STR("tick"), question->tick, &world->arena).ptr;
+    const char *id =
+        tick_run_id(str_z(schedule->plan->workflow), question->tick, &world->arena).ptr;
     if (!tick) {
         world_fail(world, "%s is no tick of the schedule", id);
         return;
@@ -362,14 +365,14 @@ void schedule_make(struct world *world)
     unsigned step = 1 + (unsigned)rand_below(&world->rand, 3);
     struct str text = arena_printf(
         &world->arena,
-        "schedule: {cron: \"14-24/%u 14 21 9 *\", overlap: %s, catch_up: %s, "
+        "schedule: {cron: \"14-22/%u 14 21 9 *\", overlap: %s, catch_up: %s, "
         "input: {id: \"${{ tick }}\", n: 1}}\n",
         step, overlaps[rand_below(&world->rand, 2)], catch_ups[rand_below(&world->rand, 3)]);
     world->schedule = schedule;
     schedule->world = world;
     schedule->plan = workflow_make(&world->rand, "tick", 0, WORLD_KIDS - 1, text.ptr);
     struct wall first = {(WORLD_EPOCH_US / MINUTE_US + 1) * MINUTE_US};
-    for (unsigned minute = 0; minute <= 10; minute += step) {
+    for (unsigned minute = 0; minute <= 8; minute += step) {
         struct sim_tick *tick = &schedule->ticks[schedule->ticks_count++];
         tick->at.us = first.us + minute * MINUTE_US;
         world_schedule(world, world_time(tick->at) - world->now, -1, tick, tick_comes);
@@ -435,14 +438,9 @@ static bool is_owed(const struct sim_schedule *schedule, const struct sim_tick *
     bool newest = tick == &schedule->ticks[schedule->ticks_count - 1];
     if (tick->dealt || !schedule->exists || tick->at.us <= schedule->began.us)
         return false;
-    switch (schedule->plan->schedule->catch_up) {
-    case CATCH_UP_ALL: return true;
-    case CATCH_UP_LAST:
-        if (newest)
-            return true;
-        break;
-    case CATCH_UP_NONE: break;
-    }
+    if (schedule->plan->schedule->catch_up == CATCH_UP_ALL ||
+        (schedule->plan->schedule->catch_up == CATCH_UP_LAST && newest))
+        return true;
     /* Of two that look, one may not know that there was a run to wait for; and a clock that has
      * jumped over the minute of a tick has missed it. */
     const struct world_faults *faults = &schedule->world->faults;

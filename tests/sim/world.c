@@ -254,6 +254,10 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         row->start = record->start;
         row->now.state = record_start_state(&record->start);
         row->now.direction = DIRECTION_EXECUTE;
+        if (wall_is_set(row->start.start_at) && row->plan->deadline_us &&
+            row->start.deadline_at.us != row->start.start_at.us + row->plan->deadline_us)
+            world_fail(world, "run %s waits for its start_at at the cost of its deadline",
+                       row->id.ptr);
         schedule_start_check(world, row);
         break;
     case RECORD_CLAIM:
@@ -1334,7 +1338,8 @@ static void faults_draw(struct world *world)
 
 static void clients_make(struct world *world)
 {
-    world->runs_count = 5 + (uint32_t)rand_below(&world->rand, 20);
+    /* Those that the clock starts stand for some of the others. */
+    world->runs_count = 5 + (uint32_t)rand_below(&world->rand, world->faults.schedule ? 12 : 20);
     for (uint32_t i = 0; i < world->runs_count; i++) {
         struct client_run *run = &world->runs[i];
         struct submission *request = arena_new(&world->arena, struct submission);
