@@ -1,4 +1,4 @@
--- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items`,
+-- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items` and no findings,
 -- their runs no parents and no signals.
 create or replace function saga.apply_v1(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
@@ -13,7 +13,8 @@ begin
     select a.verdict, a.db_now, a.taken into verdict, db_now, taken
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, saga.starts_from_v1(p_starts),
                          p_runs, saga.effects_from_v1(p_claims), saga.effects_from_v1(p_effects),
-                         p_attempts, p_events, p_inbox, null, null, p_release, p_release_to) a;
+                         p_attempts, null, p_events, p_inbox, null, null, p_release,
+                         p_release_to) a;
 end
 $$;
 comment on function saga.apply_v1(
