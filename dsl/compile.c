@@ -545,6 +545,12 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
 
 struct plan *dsl_compile(struct str source, const struct dsl_options *options, struct diags *diags)
 {
+    return dsl_compile_among(source, options, NULL, diags);
+}
+
+struct plan *dsl_compile_among(struct str source, const struct dsl_options *options,
+                               const struct workflows *known, struct diags *diags)
+{
     struct doc doc;
     struct arena scratch = {0};
     struct plan *plan = xcalloc(1, sizeof(*plan));
@@ -552,6 +558,7 @@ struct plan *dsl_compile(struct str source, const struct dsl_options *options, s
         .doc = &doc,
         .diags = diags,
         .options = options,
+        .known = known,
         .plan = plan,
         .arena = &plan->plan_arena,
         .scratch = &scratch,

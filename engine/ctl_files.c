@@ -133,7 +133,7 @@ static void children_check(struct ctl *ctl, struct files *files)
     struct dsl_member *members = arena_array(&ctl->arena, struct dsl_member, files->count);
     for (size_t i = 0; i < files->count; i++)
         members[i] = (struct dsl_member){files->list[i].plan, &files->list[i].diags};
-    dsl_set_check(members, files->count, NULL, 0);
+    dsl_set_check(NULL, members, files->count, NULL);
     for (size_t i = 0; i < files->count; i++)
         if (files->list[i].plan && files->list[i].diags.errors) {
             plan_unref(files->list[i].plan);

@@ -42,7 +42,7 @@ static void check(const char *const *sources, size_t known, const char *said)
     }
     for (size_t i = 0; i < known; i++)
         others[i] = plans[count - known + i];
-    dsl_set_check(members, count - known, others, known);
+    dsl_set_check(NULL, members, count - known, &(struct workflows){others, known});
     for (size_t i = 0; i < count - known; i++)
         for (uint32_t d = 0; d < diags[i].count; d++) {
             const struct diag *diag = &diags[i].list[d];
@@ -160,8 +160,9 @@ static void without_plan(void **state)
 {
     struct dsl_member members[] = {{NULL, NULL}};
     (void)state;
-    dsl_set_check(members, 1, NULL, 0);
-    dsl_set_check(NULL, 0, NULL, 0);
+    dsl_set_check(NULL, members, 1, NULL);
+    dsl_set_check(NULL, NULL, 0, NULL);
+    dsl_set_parents_check(NULL, members, 1, NULL);
 }
 
 int main(void)
