@@ -570,6 +570,7 @@ struct plan *dsl_compile_among(struct str source, const struct dsl_options *opti
         plan->source = arena_str(&plan->plan_arena, source);
         hash_compute(&cx, plan->source, doc.root);
     }
+    diags_drop_beside_errors(diags, "W001");
     bool ok = doc.root && diags->errors == 0;
     doc_free(&doc);
     arena_free(&scratch);

@@ -4,8 +4,9 @@
  */
 #include "dsl/type.h"
 
-#define CHILDREN_DEPTH 100 /* of children whose output is that of children: bounds the recursion \
-                            */
+#define CHILDREN_DEPTH                                                        \
+    100 /* of children whose output is that of children: bounds the recursion \
+         */
 
 struct derivation {
     struct type_source *from;

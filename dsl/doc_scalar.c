@@ -82,6 +82,12 @@ static bool is_old_boolean(struct str text, bool as_key)
                      "OFF");
 }
 
+bool node_is_old_boolean(const struct node *node)
+{
+    return node->kind == NODE_TEXT && node->style == NODE_PLAIN &&
+           is_old_boolean(node->text, false);
+}
+
 static void old_boolean_warn(const struct doc *doc, struct diags *diags, const struct node *node,
                              bool as_key)
 {

@@ -346,7 +346,11 @@ void run_submit(struct api *api, struct control_request *request)
         return;
     }
     if (input_check(plan, submission->input, arena, &errors, &err) != 0) {
-        control_problem(request, 422, "input_invalid", errors, "%s", err.text);
+        if (errors) /* which say what is wrong */
+            control_problem(request, 422, "input_invalid", errors,
+                            "the input does not fit the schema of \"%s\"", plan->workflow);
+        else
+            control_problem(request, 422, "input_invalid", NULL, "%s", err.text);
         return;
     }
     const struct json *body_id = json_get_z(body, "run_id");
