@@ -291,7 +291,9 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     else
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
-        buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
+        buf_printf(out, ", \"compensate_kind\": \"%s\", \"compensate_effect\": \"%s\"",
+                   action_kind_name(step->compensate.kind),
+                   effect_tier_name(step->compensate.effect));
     queue_describe("queue", action, out);
     wait_describe(action, out);
     queue_describe("compensate_queue", &step->compensate, out);
