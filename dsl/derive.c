@@ -4,9 +4,9 @@
  */
 #include "dsl/type.h"
 
-#define CHILDREN_DEPTH                                                        \
-    100 /* of children whose output is that of children: bounds the recursion \
-         */
+/* Both bound the recursion: parts of expressions, and templates of children that run each other. */
+#define DEPTH_MAX (EXPR_NODES_MAX + 500)
+#define TEMPLATES_MAX 100
 
 struct derivation {
     struct type_source *from;
@@ -118,16 +118,18 @@ static struct type derive_structure(struct derivation *d, const struct expr *exp
 /* Both say at most what it can be: so it is of a kind that both allow. */
 static struct type derive(struct derivation *d, const struct expr *expr)
 {
-    if (++d->from->visits > TYPE_VISITS_MAX)
+    if (++d->from->visits > TYPE_VISITS_MAX || d->from->depth >= DEPTH_MAX)
         return type_any;
+    d->from->depth++;
     struct type type = derive_structure(d, expr);
+    d->from->depth--;
     if (type.kinds & type_compiled(expr).kinds)
         type.kinds &= type_compiled(expr).kinds;
     return type;
 }
 
-struct type type_of_template(struct type_source *from, const struct plan *plan, uint16_t step,
-                             const struct template *template)
+static struct type derive_template(struct type_source *from, const struct plan *plan, uint16_t step,
+                                   const struct template *template)
 {
     struct derivation d = {.from = from, .plan = plan, .step = step};
     struct type type = {.kinds = 0};
@@ -148,21 +150,27 @@ struct type type_of_template(struct type_source *from, const struct plan *plan, 
     return type.kinds ? type : type_any;
 }
 
+struct type type_of_template(struct type_source *from, const struct plan *plan, uint16_t step,
+                             const struct template *template)
+{
+    if (from->templates >= TEMPLATES_MAX)
+        return type_any;
+    from->templates++;
+    struct type type = derive_template(from, plan, step, template);
+    from->templates--;
+    return type;
+}
+
 struct type type_of_child(struct type_source *from, const char *workflow)
 {
     const struct plan *child = NULL;
-    struct type type = type_any;
     for (size_t i = 0; from->known && i < from->known->count && !child; i++)
         if (from->known->list[i] && strcmp(from->known->list[i]->workflow, workflow) == 0)
             child = from->known->list[i];
-    if (!child || from->depth >= CHILDREN_DEPTH)
+    if (!child)
         return type_any;
-    if (!child->output)
-        return type_of(KIND_NULL);
-    from->depth++;
-    type = type_of_template(from, child, PLAN_STEP_NONE, child->output);
-    from->depth--;
-    return type;
+    return child->output ? type_of_template(from, child, PLAN_STEP_NONE, child->output)
+                         : type_of(KIND_NULL);
 }
 
 static struct type own_output(struct type_source *from, const struct plan_step *step)

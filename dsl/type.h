@@ -30,8 +30,8 @@ struct type {
 struct type_source {
     const struct workflows *known; /* of children; NULL: none */
     struct arena *arena;
-    unsigned visits; /* so far; starts as 0 */
-    unsigned depth;  /* of children of children, the same */
+    unsigned visits;           /* so far; starts as 0 */
+    unsigned depth, templates; /* inside each other; start as 0 */
 };
 
 enum field_answer {
