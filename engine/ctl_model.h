@@ -14,9 +14,9 @@ struct model_step {
     const struct json *output, *error, *compensation_error; /* NULL: none */
     struct wall started_at, ended_at, compensation_started_at, compensation_ended_at;
     struct wall next_at;
-    int64_t items;     /* of a loop that has begun: how many it has */
+    int64_t items;                        /* of a loop that has begun: how many it has */
     struct str queue, compensation_queue; /* where workers take its tasks; "": no worker does it */
-    struct str stays;  /* why the workflow does not undo it; "": it does */
+    struct str stays;                     /* why the workflow does not undo it; "": it does */
     struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
 

@@ -227,8 +227,7 @@ static void dead_letters(void **state)
     assert_string_equal(text_at(dead->items[0], "reason"), "outcome_unknown");
     assert_string_equal(text_at(dead->items[0], "step_id"), "charge");
     /* The service promised no key: it must not be sent again on a guess. */
-    assert_string_equal(text_at(dead->items[0], "next_verbs"),
-                        "[\"settle\",\"skip\",\"abandon\"]");
+    assert_string_equal(text_at(dead->items[0], "next_verbs"), "[\"settle\",\"skip\",\"abandon\"]");
     static const char *const verbs =
         "select array_to_string(next_verbs, ' ') from saga.dead_letters";
     pg_test_sql(admin, "update saga.effect set key_valid_until = now() + interval '1 hour'");
