@@ -4,14 +4,15 @@
 #include "compensations/unwind.h"
 #include "engine/key.h"
 
-static const char *residue_why(const struct undo *undo)
+static const char *residue_why(const struct instance *instance, const struct undo *undo)
 {
+    bool unknown = instance->execute.state == STEP_UNKNOWN;
     switch (undo->status) {
     case UNDO_DECLARED: return "declared";
     case UNDO_BY_HAND: return "by_hand";
     case UNDO_MOVING: return "open";
     case UNDO_ASK: return "unknown";
-    case UNDO_DUE: return "not_undone";
+    case UNDO_DUE: return unknown ? "unknown" : "not_undone";
     case UNDO_BLOCKED:
         return undo->reason == PARK_OUTCOME_UNKNOWN || undo->reason == PARK_KEY_CONFLICT
                    ? "unknown"
@@ -46,7 +47,7 @@ static struct str residue_list(const struct run *run, bool unknowns_only, struct
          instance = run_instance_next(run, instance)) {
         const struct plan_step *step = &run->plan->steps[instance->step];
         struct undo undo = unwind_status(run, instance);
-        const char *why = residue_why(&undo);
+        const char *why = residue_why(instance, &undo);
         if (!why || (unknowns_only && instance->execute.state != STEP_UNKNOWN))
             continue;
         struct str name = key_instance(step, instance->item, arena);

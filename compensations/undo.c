@@ -1,6 +1,6 @@
 #include "compensations/undo.h"
 
-#include "engine/attempt.h"
+#include "engine/unknown.h"
 
 static struct undo undo(enum undo_status status)
 {
@@ -22,6 +22,8 @@ static struct undo compensation_status(const struct effect_state *side)
     case STEP_APPLIED: return undo(side->by_hand ? UNDO_BY_HAND : UNDO_UNDONE);
     case STEP_SKIPPED: return undo(UNDO_BY_HAND);
     case STEP_UNKNOWN:
+        if (unknown_is_asked(side))
+            return undo(UNDO_MOVING);
         return undo_blocked(side->outcome == OUTCOME_CONFLICT ? PARK_KEY_CONFLICT
                                                               : PARK_COMPENSATION_FAILED);
     case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);
@@ -58,7 +60,7 @@ static bool may_ask(const struct plan_step *step, const struct effect_state *sid
     struct wall first_budget = wall_add(side->claimed_at, step->action.retry.budget_us);
     return side->attempts > 0 && side->attempts_base == 0 &&
            side->budget_at.us == first_budget.us &&
-           attempt_may_repeat(&step->action, side, side->ended_at);
+           unknown_way(&step->action, side, side->ended_at) == UNKNOWN_REPEAT;
 }
 
 static struct undo unknown_status(const struct plan_step *step, const struct effect_state *side)
@@ -69,6 +71,8 @@ static struct undo unknown_status(const struct plan_step *step, const struct eff
         return undo(UNDO_DECLARED);
     if (side->outcome == OUTCOME_CONFLICT)
         return undo_blocked(PARK_KEY_CONFLICT);
+    if (unknown_may_ask(&step->action, side))
+        return undo(UNDO_ASK);
     if (step->compensate.kind != ACTION_NONE && step->compensate.tolerant)
         return undo(UNDO_DUE);
     return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);
@@ -92,6 +96,8 @@ struct undo undo_of(const struct plan_step *step, const struct instance *instanc
                    ? compensation_status(&instance->compensate)
                    : applied_status(step);
     case STEP_UNKNOWN:
+        if (unknown_is_asked(side))
+            return undo(UNDO_MOVING);
         return instance->compensate.state != STEP_PENDING
                    ? compensation_status(&instance->compensate)
                    : unknown_status(step, side);

@@ -10,7 +10,7 @@ enum undo_status {
     UNDO_NONE,
     UNDO_MOVING,   /* its action or its compensation is still in motion */
     UNDO_DUE,      /* its compensation must be claimed */
-    UNDO_ASK,      /* its outcome is unknown and may be found out by repeating under the key */
+    UNDO_ASK,      /* its outcome is unknown and may be found out: by asking, else by repeating */
     UNDO_BLOCKED,  /* a person is needed */
     UNDO_NOTHING,  /* never applied, or without an effect */
     UNDO_UNDONE,   /* compensated */

@@ -1,7 +1,9 @@
 #include "compensations/unwind.h"
 
+#include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/group.h"
+#include "engine/unknown.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
@@ -54,6 +56,21 @@ static void loop_end(struct draft *draft, const struct instance *own)
     draft_effect(draft, own, DIRECTION_EXECUTE, &side);
 }
 
+/* The participant could not tell on the way forward. */
+static bool asked_in_vain(const struct plan_step *step, const struct effect_state *side)
+{
+    return step->action.reconcile && side->state == STEP_UNKNOWN && !unknown_is_asked(side) &&
+           wall_is_set(side->ask_until);
+}
+
+/* It is asked once more on the way back. */
+static void question_reopen(struct draft *draft, const struct instance *instance)
+{
+    struct effect_state side = instance->execute;
+    side.ask_until = WALL_NONE;
+    draft_effect(draft, instance, DIRECTION_EXECUTE, &side);
+}
+
 void unwind_begin(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -70,6 +87,8 @@ void unwind_begin(struct draft *draft)
             claim_withdraw(draft, instance);
         else if (instance->execute.state == STEP_RETRYING && !ask)
             attempt_give_up(draft, instance, DIRECTION_EXECUTE);
+        else if (asked_in_vain(step, &instance->execute))
+            question_reopen(draft, instance);
         else
             attempt_recall(draft, instance); /* a child that runs is told */
     }
@@ -82,6 +101,10 @@ static bool instance_advance(struct draft *draft, struct instance *instance,
     const struct plan_step *step = plan_step_of(draft->run, instance);
     if (status == UNDO_DUE) {
         attempt_claim(draft, instance, DIRECTION_COMPENSATE);
+        return true;
+    }
+    if (status == UNDO_ASK && step->action.reconcile) {
+        ask_again(draft, instance, DIRECTION_EXECUTE);
         return true;
     }
     if (status == UNDO_ASK) {

@@ -51,7 +51,7 @@ const struct shape response_of_worker[] = {{"status", KIND_TEXT, NULL}, /* compl
                                            {"body", KINDS_JSON, NULL},
                                            {NULL, 0, NULL}};
 
-/* Roots in the order of messages; `bit` 0: not in this version's places. */
+/* Roots in the order of messages. */
 static const struct root {
     const char *name;
     unsigned bit;
@@ -62,13 +62,13 @@ static const struct root {
     {"steps", ROOT_STEPS, EXPR_NONE, "steps.ID.output"},
     {"run", ROOT_RUN, EXPR_NONE, "run.id"},
     {"key", ROOT_KEY, EXPR_KEY, "in an action or a compensation"},
-    {"response", ROOT_RESPONSE, EXPR_RESPONSE, "in `outcomes`"},
+    {"response", ROOT_RESPONSE, EXPR_RESPONSE, "in `outcomes` and `reconcile`"},
     {"env", ROOT_ENV, EXPR_NONE, "env.NAME"},
     {"secrets", ROOT_SECRETS, EXPR_NONE, "secrets.NAME"},
     {"item", ROOT_ITEM, EXPR_ITEM, "in a step with `for_each`"},
     {"index", ROOT_ITEM, EXPR_INDEX, "in a step with `for_each`"},
     {"tick", ROOT_TICK, EXPR_TICK, "in the `input` of a `schedule`"},
-    {"answer", 0, EXPR_ANSWER, "in `reconcile`"},
+    {"answer", ROOT_ANSWER, EXPR_ANSWER, "in `reconcile`"},
 };
 
 static const struct function {
@@ -92,8 +92,7 @@ static struct type check_call(struct checker *k, struct expr *expr);
 
 static struct place part_place(const struct checker *k, uint32_t start, uint32_t end)
 {
-    return doc_text_place(k->cx->doc, k->node, k->from_byte + start,
-                          k->from_byte + MAX(end, start + 1));
+    return text_place(k->cx, k->node, k->from_byte + start, k->from_byte + MAX(end, start + 1));
 }
 
 static struct diag *PRINTF_LIKE(5, 6)
@@ -110,6 +109,8 @@ static struct diag *PRINTF_LIKE(5, 6)
 static void nearest_help(struct checker *k, struct diag *diag, const char *kind, struct str word,
                          const char *const *names, size_t count)
 {
+    if (!diag_is_seen(k->cx->diags, diag))
+        return;
     const char *nearest = diag_nearest(word, names, count);
     if (nearest)
         diag_help(k->cx->diags, diag, "a %s with a similar name exists: `%s`", kind, nearest);

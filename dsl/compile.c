@@ -67,7 +67,7 @@ static void run_id_check(struct compiler *cx, const struct node *node)
             char c = node->text.ptr[at];
             if (ascii_is_alpha(c) || ascii_is_digit(c) || (c && strchr("._-", c)))
                 continue;
-            cx_error(cx, "E106", doc_text_place(cx->doc, node, at, at + 1),
+            cx_error(cx, "E106", text_place(cx, node, at, at + 1),
                      "a run id has only letters, digits, `.`, `_` and `-`");
             return;
         }
@@ -185,7 +185,9 @@ static bool need_check(struct compiler *cx, const struct node *node, uint16_t in
     if (need == PLAN_STEP_NONE) {
         diag = node_error(cx, "E118", node, "unknown step `" STR_FMT "` in `needs`",
                           STR_ARG(node->text));
-        const char *nearest = diag_nearest(node->text, cx->step_ids, cx->plan->steps_count);
+        const char *nearest = diag_is_seen(cx->diags, diag)
+                                  ? diag_nearest(node->text, cx->step_ids, cx->plan->steps_count)
+                                  : NULL;
         if (nearest)
             diag_help(cx->diags, diag, "a step with a similar name exists: `%s`", nearest);
         return false;
@@ -369,11 +371,17 @@ static void pivot_compile(struct compiler *cx, uint16_t index)
     const struct node *node = node_get(cx->sources[index].node, "pivot");
     bool best_effort = step->on_failure == ON_FAILURE_CONTINUE;
     step->pivot = step->action.effect == EFFECT_IRREVERSIBLE && !best_effort;
-    if (!node || !read_boolean(cx, node, "`pivot`", &step->pivot))
+    if (node && !read_boolean(cx, node, "`pivot`", &step->pivot))
         return;
     if (step->pivot && best_effort) {
         step->pivot = false;
         node_error(cx, "E305", node, "a step with `on_failure: continue` cannot be a pivot");
+    } else if (step->pivot && step->action.on_unknown == ON_UNKNOWN_CONTINUE) {
+        const struct pair *pair = node_get_pair(cx->sources[index].node, "on_unknown");
+        struct diag *diag = node_error(cx, "E305", pair->value,
+                                       "a step with `on_unknown: continue` cannot be a pivot: "
+                                       "nobody would know whether there is a way back");
+        diag_help(cx->diags, diag, "declare `reconcile`, or say `pivot: false`");
     }
 }
 
@@ -421,6 +429,7 @@ static void compensate_compile(struct compiler *cx, const struct node *node, uin
     }
     action_compile(cx, node, index, true, &step->compensate);
     step->compensate.retry = cx->compensate_retry;
+    reconcile_compile(cx, node_get_pair(node, "reconcile"), index, true, &step->compensate);
 }
 
 static void action_part_compile(struct compiler *cx, uint16_t index)
@@ -431,6 +440,8 @@ static void action_part_compile(struct compiler *cx, uint16_t index)
     if ((node = node_get(source, "action")) && keys_check(cx, node, LANG_ACTION))
         action_compile(cx, node, index, false, &step->action);
     step->action.retry = cx->retry;
+    reconcile_compile(cx, node_get_pair(source, "reconcile"), index, false, &step->action);
+    on_unknown_compile(cx, index);
     if ((pair = node_get_pair(source, "retry")))
         retry_compile(cx, pair->value, &step->action.retry);
     enum action_kind kind = step->action.kind;

@@ -20,7 +20,7 @@ struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool c
 {
     return (struct expr_rules){
         .where = where,
-        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0),
+        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0) | cx->more_roots,
         .step = index,
         .steps = compensation ? STEPS_BEFORE_AND_OWN : STEPS_BEFORE,
         .guarded = node_get_pair(cx->sources[index].node, "if") != NULL,
@@ -72,7 +72,7 @@ static bool is_path_char(char c)
 
 static void path_char_error(struct compiler *cx, const struct node *node, size_t at, char c)
 {
-    struct place place = doc_text_place(cx->doc, node, at, at + 1);
+    struct place place = text_place(cx, node, at, at + 1);
     struct diag *diag;
     if (c == '?') {
         diag = cx_error(cx, "E117", place, "the query does not stand in the path");
@@ -113,13 +113,15 @@ static void path_segments_check(struct compiler *cx, const struct node *node, si
 {
     struct str text = node->text;
     size_t start, end, at = from;
+    bool more = template_hole_find(text, at, &start, &end);
     while (at < text.len) {
         size_t stop = at + 1;
         bool hole = false;
         while (stop < text.len && text.ptr[stop] != '/') {
-            if (template_hole_find(text, stop, &start, &end) && start == stop) {
+            if (more && start == stop) {
                 hole = true;
                 stop = end + 2;
+                more = template_hole_find(text, stop, &start, &end);
             } else {
                 stop++;
             }
@@ -127,7 +129,7 @@ static void path_segments_check(struct compiler *cx, const struct node *node, si
         struct str segment = {text.ptr + at + 1, stop - at - 1};
         if (!hole && ((segment.len == 0 && stop < text.len) || str_eq(segment, STR(".")) ||
                       str_eq(segment, STR(".."))))
-            cx_error(cx, "E117", doc_text_place(cx->doc, node, at, stop),
+            cx_error(cx, "E117", text_place(cx, node, at, stop),
                      "a path has no empty or dot segments");
         at = stop;
     }
@@ -185,7 +187,7 @@ static void address_compile(struct compiler *cx, const struct node *node,
     while (slash < text.len && text.ptr[slash] != '/')
         slash++;
     if (template_hole_find(text, 0, &start, &end) && start < slash) {
-        struct diag *diag = cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
+        struct diag *diag = cx_error(cx, "E127", text_place(cx, node, start, end + 2),
                                      "the service of an action is fixed");
         diag_help(cx->diags, diag, "only services named in the file are reached");
     } else if (memmem(text.ptr, text.len, "://", 3)) {
@@ -373,7 +375,7 @@ static void sql_check(struct compiler *cx, const struct node *node, struct str s
         if (len == strlen(words[i]) && strncasecmp(sql.ptr + start, words[i], len) == 0)
             node_error(cx, "E120", node, "the engine begins and ends the transaction itself");
     if (scan.second)
-        cx_error(cx, "E120", doc_text_place(cx->doc, node, scan.second, scan.second + 1),
+        cx_error(cx, "E120", text_place(cx, node, scan.second, scan.second + 1),
                  "one statement only: a second one starts here");
     if (scan.params > count)
         node_error(cx, "E120", node, "the statement uses $%u, but `params` has %u value%s",
@@ -408,14 +410,15 @@ static void sql_compile(struct compiler *cx, const struct node *node, const stru
     out->service = PLAN_SERVICE_NONE;
     out->sql.params_count =
         templates_compile(cx, params, "`params`", &rules, false, &out->sql.params);
+    uint32_t said = cx->diags->count;
     if (read_text(cx, kind->value, "`sql`", &sql)) {
         out->sql.statement = sql.ptr;
         if (sql.len == 0)
             node_error(cx, "E103", kind->value, "the statement is empty");
         else
             sql_check(cx, kind->value, sql, params ? params : kind->value, out->sql.params_count);
-    } else if (kind->value->kind == NODE_TEXT && cx->diags->count) {
-        diag_help(cx->diags, &cx->diags->list[cx->diags->count - 1],
+    } else if (kind->value->kind == NODE_TEXT && cx->diags->count > said) {
+        diag_help(cx->diags, &cx->diags->list[said],
                   "values are bound: `sql: \"... $1\"` with `params: [\"${{ input.x }}\"]`");
     }
     if (!service || !read_text(cx, service, "`service`", &name))
@@ -451,7 +454,7 @@ static void shell_warn(struct compiler *cx, const struct node *argv)
     for (uint32_t i = 2; i < argv->count && i < 3; i++)
         if (template_hole_find(argv->items[i]->text, 0, &start, &end)) {
             struct diag *diag =
-                cx_warning(cx, "W204", doc_text_place(cx->doc, argv->items[i], start, end + 2),
+                cx_warning(cx, "W204", text_place(cx, argv->items[i], start, end + 2),
                            "the shell would run whatever this value says");
             diag_help(cx->diags, diag, "pass it in `env`, or as an argument after the script");
         }
@@ -491,7 +494,7 @@ static void exec_compile(struct compiler *cx, const struct node *node, const str
     if (argv->kind == NODE_LIST && !argv->count)
         node_error(cx, "E103", argv, "`exec` needs at least the program");
     if (out->exec.argv_count && template_hole_find(argv->items[0]->text, 0, &start, &end))
-        cx_error(cx, "E127", doc_text_place(cx->doc, argv->items[0], start, end + 2),
+        cx_error(cx, "E127", text_place(cx, argv->items[0], start, end + 2),
                  "the program is fixed: it cannot hold a template");
     if (out->exec.argv_count)
         shell_warn(cx, argv);
@@ -517,6 +520,14 @@ static enum effect_tier effect_default(const struct plan_action *action, bool co
     return get || action_kind_waits(action->kind) ? EFFECT_PURE : EFFECT_COMPENSABLE;
 }
 
+const struct shape *response_shape(const struct plan_action *action)
+{
+    return action->kind == ACTION_HTTP     ? response_of_http
+           : action->kind == ACTION_SQL    ? response_of_sql
+           : action->kind == ACTION_WORKER ? response_of_worker
+                                           : response_of_exec;
+}
+
 /* The action's own rules, then its service's. */
 static void rules_join(struct compiler *cx, const struct node *node, uint16_t index,
                        bool compensation, struct plan_action *out)
@@ -527,10 +538,7 @@ static void rules_join(struct compiler *cx, const struct node *node, uint16_t in
         out->service == PLAN_SERVICE_NONE ? NULL : &cx->services[out->service];
     uint32_t count = own && own->kind == NODE_LIST ? own->count : 0;
     rules.roots |= ROOT_RESPONSE;
-    rules.response = out->kind == ACTION_HTTP     ? response_of_http
-                     : out->kind == ACTION_SQL    ? response_of_sql
-                     : out->kind == ACTION_WORKER ? response_of_worker
-                                                  : response_of_exec;
+    rules.response = response_shape(out);
     struct plan_outcome_rule *list = arena_array(cx->arena, struct plan_outcome_rule,
                                                  count + (service ? service->outcomes_count : 0));
     out->outcomes_count = outcomes_compile(cx, own, &rules, list);
@@ -612,4 +620,32 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
                 compensation ? LANG_COMPENSATE : LANG_STEP, compensation, out);
     if (compensation && (tolerant = node_get(node, "tolerant")))
         read_boolean(cx, tolerant, "`tolerant`", &out->tolerant);
+}
+
+bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                  struct plan_action *out)
+{
+    const struct pair *kind = action_kind_find(node);
+    const struct lang_key *key = kind ? lang_key_find(LANG_RECONCILE, kind->key->text) : NULL;
+    *out = (struct plan_action){.service = PLAN_SERVICE_NONE};
+    if (!kind)
+        node_error(cx, "E110", node, "`reconcile` needs one read: `get`, `sql` or `exec`");
+    if (!key)
+        return false; /* no read: said by keys_check */
+    uint32_t errors = cx->diags->errors;
+    one_kind_check(cx, node, kind);
+    out->line = doc_line(cx->doc, kind->key->start);
+    out->kind = kind_of(lang_key_find(LANG_ACTION, kind->key->text));
+    out->effect = EFFECT_PURE;
+    if (out->kind == ACTION_HTTP)
+        http_compile(cx, node, kind, index, compensation, out);
+    else if (out->kind == ACTION_SQL)
+        sql_compile(cx, node, kind, index, compensation, out);
+    else
+        exec_compile(cx, node, kind, index, compensation, out);
+    out->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
+    out->timeout_us = out->service == PLAN_SERVICE_NONE ? 0 : cx->services[out->service].timeout_us;
+    if (!out->timeout_us)
+        out->timeout_us = cx->timeout_us;
+    return cx->diags->errors == errors;
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "engine/base/ascii.h"
 #include "engine/base/decimal.h"
 
 enum token_kind {
@@ -49,10 +50,9 @@ static struct diag *PRINTF_LIKE(4, 5)
     va_end(args);
     p->failed = true;
     p->now.kind = TOKEN_END;
-    return cx_error(
-        p->cx, "E201",
-        doc_text_place(p->cx->doc, p->node, p->base + start, p->base + MAX(end, start + 1)), "%s",
-        message);
+    return cx_error(p->cx, "E201",
+                    text_place(p->cx, p->node, p->base + start, p->base + MAX(end, start + 1)),
+                    "%s", message);
 }
 
 static void PRINTF_LIKE(5, 6) fail_with_help(struct parser *p, size_t start, size_t end,
@@ -148,17 +148,25 @@ static void number_read(struct parser *p)
                        "this is no number");
 }
 
+/* The bytes of the operator that begins with `c`, 0: there is none. */
+static size_t operator_len(char c, char next)
+{
+    if (next == '=' && (c == '=' || c == '!' || c == '<' || c == '>'))
+        return 2;
+    if (next == c && (c == '&' || c == '|'))
+        return 2;
+    return c && strchr("<>!+-*?:()[],.", c) ? 1 : 0;
+}
+
 static void operator_read(struct parser *p)
 {
-    static const char *const operators[] = {"==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+",
-                                            "-",  "*",  "?",  ":",  "(",  ")",  "[", "]", ",", "."};
     struct str rest = {p->text.ptr + p->now.start, p->text.len - p->now.start};
-    for (size_t i = 0; i < ARRAY_LEN(operators); i++)
-        if (str_starts(rest, str_z(operators[i]))) {
-            p->now.text = str_z(operators[i]);
-            p->now.end = p->now.start + p->now.text.len;
-            return;
-        }
+    size_t len = operator_len(rest.ptr[0], char_at(p, p->now.start + 1));
+    if (len) {
+        p->now.text = (struct str){rest.ptr, len};
+        p->now.end = p->now.start + len;
+        return;
+    }
     size_t at = p->now.start;
     switch (rest.ptr[0]) {
     case '=': fail_with_help(p, at, at + 1, "write `==` to compare", "`=` is no operator"); break;
@@ -193,7 +201,7 @@ static void token_next(struct parser *p)
     if (p->failed)
         return;
     p->last_end = p->now.end;
-    while (at < p->text.len && strchr(" \t\r\n", p->text.ptr[at]) && p->text.ptr[at])
+    while (at < p->text.len && ascii_is_space(p->text.ptr[at]))
         at++;
     p->now = (struct token){.start = at, .end = at};
     char c = char_at(p, at);
@@ -218,14 +226,14 @@ static void token_next(struct parser *p)
         p->now.kind = TOKEN_END;
 }
 
-static bool at_operator(const struct parser *p, const char *text)
+static bool at_operator(const struct parser *p, char c)
 {
-    return p->now.kind == TOKEN_OPERATOR && str_eq_z(p->now.text, text);
+    return p->now.kind == TOKEN_OPERATOR && p->now.text.len == 1 && p->now.text.ptr[0] == c;
 }
 
-static bool take(struct parser *p, const char *text)
+static bool take(struct parser *p, char c)
 {
-    if (!at_operator(p, text))
+    if (!at_operator(p, c))
         return false;
     token_next(p);
     return true;
@@ -240,9 +248,9 @@ static void unexpected(struct parser *p, const char *wanted)
         fail(p, p->now.start, p->now.end, "expected %s here", wanted);
 }
 
-static void expect(struct parser *p, const char *text, const char *wanted)
+static void expect(struct parser *p, char c, const char *wanted)
 {
-    if (!take(p, text))
+    if (!take(p, c))
         unexpected(p, wanted);
 }
 
@@ -278,7 +286,7 @@ static struct expr *binary_new(struct parser *p, enum expr_op op, struct expr *l
 }
 
 /* Items up to `close`, which is taken. */
-static void list_parse(struct parser *p, const char *close, struct expr *expr, uint16_t first)
+static void list_parse(struct parser *p, char close, struct expr *expr, uint16_t first)
 {
     struct expr *items[256];
     uint16_t count = first;
@@ -290,8 +298,8 @@ static void list_parse(struct parser *p, const char *close, struct expr *expr, u
             break;
         }
         items[count++] = expression_parse(p);
-        if (!take(p, ",") && !at_operator(p, close))
-            unexpected(p, close[0] == ')' ? "`,` or `)`" : "`,` or `]`");
+        if (!take(p, ',') && !at_operator(p, close))
+            unexpected(p, close == ')' ? "`,` or `)`" : "`,` or `]`");
     }
     expr->args = arena_array(p->cx->arena, struct expr *, count);
     memcpy(expr->args, items, count * sizeof(*items));
@@ -311,11 +319,11 @@ static struct expr *name_parse(struct parser *p)
     struct expr *expr = expr_new(p, EXPR_NAME, name.start, 0);
     expr->name = name.text;
     expr->end = (uint32_t)name.end;
-    if (str_eq(name.text, STR("omit")) && !at_operator(p, "(")) {
+    if (str_eq(name.text, STR("omit")) && !at_operator(p, '(')) {
         expr->op = EXPR_OMIT;
-    } else if (take(p, "(")) {
+    } else if (take(p, '(')) {
         expr->op = EXPR_CALL;
-        list_parse(p, ")", expr, 0);
+        list_parse(p, ')', expr, 0);
     }
     return expr;
 }
@@ -331,14 +339,14 @@ static struct expr *primary_parse(struct parser *p)
     }
     struct expr *expr;
     size_t start = p->now.start;
-    if (take(p, "(")) {
+    if (take(p, '(')) {
         expr = expression_parse(p);
-        expect(p, ")", "`)`");
+        expect(p, ')', "`)`");
         return expr;
     }
     expr = expr_new(p, EXPR_LIST, start, 0);
-    if (take(p, "["))
-        list_parse(p, "]", expr, 0);
+    if (take(p, '['))
+        list_parse(p, ']', expr, 0);
     else
         unexpected(p, "a value");
     return expr;
@@ -362,9 +370,9 @@ static struct expr *field_parse(struct parser *p, struct expr *of)
     expr->at = (uint32_t)name.start;
     expr->name = name.text;
     expr->end = (uint32_t)name.end;
-    if (take(p, "(")) {
+    if (take(p, '(')) {
         expr->op = EXPR_CALL;
-        list_parse(p, ")", expr, 1);
+        list_parse(p, ')', expr, 1);
     }
     return expr;
 }
@@ -376,7 +384,7 @@ static struct expr *index_parse(struct parser *p, struct expr *of)
     expr->args[0] = of;
     expr->args[1] = expression_parse(p);
     expr->end = (uint32_t)p->now.end;
-    expect(p, "]", "`]`");
+    expect(p, ']', "`]`");
     const struct expr *at = expr->args[1];
     if (at->op == EXPR_LITERAL && at->literal->kind == JSON_STRING) { /* x['a'] is x.a */
         expr->op = EXPR_SELECT;
@@ -390,9 +398,9 @@ static struct expr *member_parse(struct parser *p)
 {
     struct expr *expr = primary_parse(p);
     while (!p->failed) {
-        if (take(p, "."))
+        if (take(p, '.'))
             expr = field_parse(p, expr);
-        else if (take(p, "["))
+        else if (take(p, '['))
             expr = index_parse(p, expr);
         else
             break;
@@ -403,7 +411,7 @@ static struct expr *member_parse(struct parser *p)
 static struct expr *unary_parse(struct parser *p)
 {
     size_t start = p->now.start;
-    enum expr_op op = take(p, "!") ? EXPR_NOT : take(p, "-") ? EXPR_NEGATE : EXPR_NONE;
+    enum expr_op op = take(p, '!') ? EXPR_NOT : take(p, '-') ? EXPR_NEGATE : EXPR_NONE;
     if (op == EXPR_NONE)
         return member_parse(p);
     struct expr *expr = expr_new(p, op, start, 1);
@@ -441,7 +449,7 @@ static const struct binary *at_binary(const struct parser *p)
     if (p->now.kind != TOKEN_OPERATOR && p->now.kind != TOKEN_NAME)
         return NULL;
     for (size_t i = 0; i < ARRAY_LEN(binaries); i++)
-        if (str_eq_z(p->now.text, binaries[i].text))
+        if (binaries[i].text[0] == p->now.text.ptr[0] && str_eq_z(p->now.text, binaries[i].text))
             return &binaries[i];
     return NULL;
 }
@@ -466,13 +474,13 @@ static struct expr *expression_parse(struct parser *p)
         fail(p, p->now.start, p->now.end, "the expression nests too deeply");
     struct expr *expr = binary_parse(p, 1);
     size_t at = p->now.start;
-    if (take(p, "?")) {
+    if (take(p, '?')) {
         struct expr *condition = expr;
         expr = expr_new(p, EXPR_COND, condition->start, 3);
         expr->at = (uint32_t)at;
         expr->args[0] = condition;
         expr->args[1] = expression_parse(p);
-        expect(p, ":", "`:`");
+        expect(p, ':', "`:`");
         expr->args[2] = expression_parse(p);
         expr->end = expr->args[2]->end;
     }

@@ -65,6 +65,13 @@ struct diag *node_warning(struct compiler *cx, const char *code, const struct no
     return diag;
 }
 
+struct place text_place(const struct compiler *cx, const struct node *node, size_t from, size_t to)
+{
+    if (diags_are_full(cx->diags)) /* the text is read from its start, for each mistake in it */
+        return (struct place){0};
+    return doc_text_place(cx->doc, node, from, to);
+}
+
 const char *cx_strdup(struct compiler *cx, struct str text)
 {
     return arena_str(cx->arena, text.ptr ? text : STR("")).ptr;
@@ -104,7 +111,8 @@ static bool is_meant(const char *const *meant, size_t count, const char *name)
 bool keys_check(struct compiler *cx, const struct node *node, enum lang_group group)
 {
     const char *meant[16]; /* keys that are there under a wrong name are not missing */
-    size_t meant_count = 0;
+    size_t meant_count = 0, count;
+    const struct lang_key *own = lang_group_keys(group, &count);
     if (!node_is_map(cx, node, lang_group_title(group)))
         return false;
     for (uint32_t i = 0; i < node->count; i++) {
@@ -122,12 +130,10 @@ bool keys_check(struct compiler *cx, const struct node *node, enum lang_group gr
                 meant[meant_count++] = nearest;
         }
     }
-    for (size_t i = 0; i < lang_keys_count; i++)
-        if (lang_keys[i].group == group && lang_keys[i].flags & LANG_REQUIRED &&
-            !node_get_pair(node, lang_keys[i].name) &&
-            !is_meant(meant, meant_count, lang_keys[i].name))
-            node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group),
-                       lang_keys[i].name);
+    for (size_t i = 0; i < count; i++)
+        if (own[i].flags & LANG_REQUIRED && !node_get_pair(node, own[i].name) &&
+            !is_meant(meant, meant_count, own[i].name))
+            node_error(cx, "E102", node, "%s needs `%s`", lang_group_title(group), own[i].name);
     return true;
 }
 
@@ -172,7 +178,7 @@ bool read_text(struct compiler *cx, const struct node *node, const char *what, s
     if (node->kind != NODE_TEXT && node->kind != NODE_NUMBER)
         return form_error(cx, node, what, "text");
     if (template_hole_find(node->text, 0, &start, &end)) {
-        cx_error(cx, "E127", doc_text_place(cx->doc, node, start, end + 2),
+        cx_error(cx, "E127", text_place(cx, node, start, end + 2),
                  "%s is fixed: it cannot hold a template", what);
         return false;
     }

@@ -190,7 +190,7 @@ static void keyword_pattern(struct schema_compiler *sc, struct schema *schema,
     schema->pattern_text = arena_str(sc->cx->arena, value->text);
     schema->pattern = pattern_compile(schema->pattern_text, sc->cx->arena, &error, &at);
     if (!schema->pattern)
-        cx_error(sc->cx, "E124", doc_text_place(sc->cx->doc, value, at, at + 1),
+        cx_error(sc->cx, "E124", text_place(sc->cx, value, at, at + 1),
                  "the pattern cannot be used: %s", error);
 }
 

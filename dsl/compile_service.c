@@ -504,7 +504,7 @@ uint16_t service_find(struct compiler *cx, const struct node *node, struct str n
     for (uint16_t i = 0; i < count; i++)
         if (str_eq_z(name, cx->services[i].name))
             return i;
-    struct diag *diag = cx_error(cx, "E116", doc_text_place(cx->doc, node, from, from + name.len),
+    struct diag *diag = cx_error(cx, "E116", text_place(cx, node, from, from + name.len),
                                  "unknown service `" STR_FMT "`", STR_ARG(name));
     const char **names = (const char **)arena_alloc_array(cx->scratch, count, sizeof(*names));
     for (uint16_t i = 0; i < count; i++)

@@ -28,12 +28,13 @@ static bool hole_end_find(struct str text, size_t at, size_t *end)
 /* The next `${{` from `from` that is not written `$${{`. */
 static bool hole_start_find(struct str text, size_t from, size_t *start)
 {
-    for (size_t at = from; at + 3 <= text.len; at++) {
-        if (memcmp(text.ptr + at, "${{", 3) != 0)
+    const char *end = text.ptr + text.len, *at = text.ptr + from;
+    for (; (at = memchr(at, '$', (size_t)(end - at))); at++) {
+        if (!str_starts((struct str){at, (size_t)(end - at)}, STR("${{")))
             continue;
-        if (at > from && text.ptr[at - 1] == '$')
+        if (at > text.ptr + from && at[-1] == '$')
             continue;
-        *start = at;
+        *start = (size_t)(at - text.ptr);
         return true;
     }
     return false;
@@ -117,7 +118,8 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
     struct str text = node->text;
     for (size_t at = from; at < to; at++) {
         struct str rest = {text.ptr + at, to - at};
-        for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        bool may_open = text.ptr[at] == '{' || text.ptr[at] == '$';
+        for (size_t i = 0; may_open && i < ARRAY_LEN(forms); i++) {
             size_t end;
             if (!str_starts(rest, str_z(forms[i].open)) ||
                 (at > 0 && text.ptr[at - 1] == '$')) /* `$${{` is meant as text */
@@ -125,7 +127,7 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
             struct str name = foreign_name(text, at, forms[i].open, forms[i].close, &end);
             if (!name.ptr)
                 continue;
-            struct place place = doc_text_place(cx->doc, node, at, end);
+            struct place place = text_place(cx, node, at, end);
             struct diag *diag;
             if (is_ours(name))
                 diag = cx_error(cx, "E216", place, "`%.*s` is plain text, not a template",
@@ -143,6 +145,12 @@ static void foreign_report(struct compiler *cx, const struct node *node, size_t 
 
 /* --- holes --- */
 
+static struct place hole_place(const struct compiler *cx, const struct node *node, size_t from,
+                               const struct expr *expr)
+{
+    return text_place(cx, node, from + expr->start, from + expr->end);
+}
+
 static const struct expr *hole_compile(struct compiler *cx, const struct node *node, size_t from,
                                        size_t to, const struct expr_rules *rules, bool alone)
 {
@@ -150,22 +158,23 @@ static const struct expr *hole_compile(struct compiler *cx, const struct node *n
     if (!expr)
         return NULL;
     unsigned kinds = expr_check(cx, expr, node, from, rules);
-    struct place place = doc_text_place(cx->doc, node, from + expr->start, from + expr->end);
     if (kinds & KIND_OMIT && (!alone || !rules->omit)) {
-        struct diag *diag = cx_error(cx, "E214", place, "`omit` cannot leave out %s",
-                                     alone ? rules->where : "a part of a text");
+        struct diag *diag =
+            cx_error(cx, "E214", hole_place(cx, node, from, expr), "`omit` cannot leave out %s",
+                     alone ? rules->where : "a part of a text");
         diag_help(cx->diags, diag,
                   "it leaves out a whole field: `note: ${{ default(input.note, omit) }}`");
     } else if (!alone && !(kinds & (KINDS_SCALAR | KIND_SECRET))) {
-        struct diag *diag = cx_error(cx, "E212", place,
+        struct diag *diag = cx_error(cx, "E212", hole_place(cx, node, from, expr),
                                      "only a text, number or boolean can stand inside other text");
         diag_help(cx->diags, diag, "json(x) writes any value as text");
     } else if (alone && rules->kinds && !(kinds & rules->kinds)) {
-        struct diag *diag = cx_error(cx, "E212", place, "%s is needed in %s",
-                                     rules->kinds == KINDS_TEXT    ? "a text, number or boolean"
-                                     : rules->kinds == KIND_OBJECT ? "an object"
-                                                                   : "a duration",
-                                     rules->where);
+        struct diag *diag =
+            cx_error(cx, "E212", hole_place(cx, node, from, expr), "%s is needed in %s",
+                     rules->kinds == KINDS_TEXT    ? "a text, number or boolean"
+                     : rules->kinds == KIND_OBJECT ? "an object"
+                                                   : "a duration",
+                     rules->where);
         if (rules->kinds != KIND_OBJECT)
             diag_help(cx->diags, diag, "%s",
                       rules->kinds == KINDS_TEXT ? "json(x) writes any value as text"
@@ -183,9 +192,8 @@ const struct template *text_compile_from(struct compiler *cx, const struct node 
     size_t at = from, start, end;
     while (hole_start_find(text, at, &start)) {
         if (!hole_end_find(text, start + 3, &end)) {
-            struct diag *diag =
-                cx_error(cx, "E211", doc_text_place(cx->doc, node, start, start + 3),
-                         "this template is not closed");
+            struct diag *diag = cx_error(cx, "E211", text_place(cx, node, start, start + 3),
+                                         "this template is not closed");
             diag_help(cx->diags, diag,
                       "write `}}` after the expression, or `$${{` for the text itself");
             break;
@@ -313,8 +321,8 @@ const struct expr *expression_compile(struct compiler *cx, const struct node *no
         return NULL;
     const struct type *known = expr_type_check(cx, expr, node, start, rules);
     if (!(type_kinds(known) & kinds))
-        cx_error(cx, "E206", doc_text_place(cx->doc, node, start + expr->start, start + expr->end),
-                 "%s must be %s", rules->where, wanted);
+        cx_error(cx, "E206", hole_place(cx, node, start, expr), "%s must be %s", rules->where,
+                 wanted);
     if (type)
         *type = known;
     return expr;

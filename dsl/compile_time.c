@@ -166,9 +166,8 @@ static const struct cron *cron_compile(struct compiler *cx, const struct node *n
     if (cron_parse(source, cron, &at, &len, &err) == 0)
         return cron;
     struct diag *diag =
-        source.len
-            ? cx_error(cx, "E128", doc_text_place(cx->doc, node, at, at + len), "%s", err.text)
-            : node_error(cx, "E128", node, "%s", err.text);
+        source.len ? cx_error(cx, "E128", text_place(cx, node, at, at + len), "%s", err.text)
+                   : node_error(cx, "E128", node, "%s", err.text);
     const char *fields = cron_macro(source);
     if (fields)
         diag_help(cx->diags, diag, "write `%s`", fields);

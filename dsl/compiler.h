@@ -29,6 +29,7 @@ enum expr_root {
     ROOT_NOW = 128,
     ROOT_ITEM = 256, /* and `index` */
     ROOT_TICK = 512,
+    ROOT_ANSWER = 1024,
 };
 
 enum visible_steps {
@@ -63,6 +64,7 @@ struct step_source {
     const struct node *id;
     uint64_t *after;         /* bit i: the step runs after step i */
     uint64_t *mentions;      /* bit i: one of its expressions reads step i */
+    uint16_t pivot_before;   /* lint.c: every run has passed it; PLAN_STEP_NONE: there is none */
     bool list_of_answer;     /* of a loop: `for_each` reads what a step answered */
     bool broken;             /* a key is wrong: what is missing may be there under that name */
     bool loop;               /* it has a `for_each` */
@@ -94,6 +96,7 @@ struct compiler {
     int64_t timeout_us;              /* `defaults` */
     struct plan_retry retry, compensate_retry;
     enum on_failure on_failure;
+    unsigned more_roots; /* of the action that is being compiled, besides those of every action */
     const struct zone *zones[16]; /* read so far */
     size_t zones_count;
 };
@@ -108,6 +111,9 @@ struct diag *node_error(struct compiler *cx, const char *code, const struct node
                         const char *fmt, ...) PRINTF_LIKE(4, 5);
 struct diag *node_warning(struct compiler *cx, const char *code, const struct node *node,
                           const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* Bytes [from, to) of a scalar's text, for a diagnostic. */
+struct place text_place(const struct compiler *cx, const struct node *node, size_t from, size_t to);
 
 /* --- compile_node.c: checked reading of single values; false: diagnosed --- */
 
@@ -176,6 +182,7 @@ enum kind_bits {
 /* What can become a text: in a path, a header, an argument. */
 #define KINDS_TEXT (KINDS_SCALAR | KIND_SECRET | KIND_OMIT)
 
+const struct shape *response_shape(const struct plan_action *action);
 extern const struct shape response_of_http[], response_of_sql[], response_of_exec[],
     response_of_worker[];
 
@@ -209,6 +216,14 @@ void zone_literal_check(struct compiler *cx, const struct zone *zone, struct str
                         struct place place);
 /* Sets the plan's schedule; its input schema is known. */
 void schedule_compile(struct compiler *cx, const struct node *node);
+/* The read of a `reconcile`: a `get`, `sql` or `exec`. False: diagnosed. */
+bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
+                  struct plan_action *out);
+/* --- compile_reconcile.c --- */
+/* `reconcile` of the step, or of its `compensate`, whose action is known. */
+void reconcile_compile(struct compiler *cx, const struct pair *pair, uint16_t index,
+                       bool compensation, struct plan_action *action);
+void on_unknown_compile(struct compiler *cx, uint16_t index);
 /* What the parts of an action may look at; `where` is for messages. */
 struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool compensation,
                                const char *where);

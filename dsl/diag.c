@@ -44,19 +44,18 @@ static struct diag *same_find(struct diags *diags, const struct diag *wanted)
     return NULL;
 }
 
-/* What is past the limit lands here, so that callers need no check before diag_help. */
-static struct diag *left_out(struct diags *diags)
-{
-    diags->left_out++;
-    return arena_new(&diags->arena, struct diag);
-}
-
 struct diag *diag_add(struct diags *diags, enum diag_severity severity, const char *code,
                       uint32_t line, uint32_t column, uint32_t span, const char *fmt, ...)
 {
     struct diag diag = {.severity = severity, .line = line, .column = column};
+    uint32_t *counter = severity == DIAG_ERROR ? &diags->errors : &diags->warnings;
     va_list args;
     ASSERT(strlen(code) == 4);
+    if (diags_are_full(diags)) {
+        ++*counter;
+        diags->left_out++;
+        return &diags->unseen;
+    }
     memcpy(diag.code, code, 5);
     diag.span = MAX(span, 1u);
     va_start(args, fmt);
@@ -65,12 +64,7 @@ struct diag *diag_add(struct diags *diags, enum diag_severity severity, const ch
     struct diag *same = same_find(diags, &diag);
     if (same)
         return same;
-    if (severity == DIAG_ERROR)
-        diags->errors++;
-    else
-        diags->warnings++;
-    if (diags->count == DIAGS_MAX)
-        return left_out(diags);
+    ++*counter;
     if (diags->count == diags->capacity) {
         /* All at once: pointers that diag_add returned stay valid until the sort. */
         diags->capacity = DIAGS_MAX;
@@ -83,6 +77,8 @@ struct diag *diag_add(struct diags *diags, enum diag_severity severity, const ch
 void diag_help(struct diags *diags, struct diag *diag, const char *fmt, ...)
 {
     va_list args;
+    if (!diag_is_seen(diags, diag))
+        return;
     va_start(args, fmt);
     diag->help = message_format(&diags->arena, fmt, args);
     va_end(args);

@@ -38,10 +38,23 @@ struct diags {
     struct diag *list;
     uint32_t count, capacity, left_out;
     uint32_t errors, warnings;
+    struct diag unseen; /* what diag_add returns past the limit, so that callers need no check */
 };
+
+/* Further diagnostics are only counted: where they stand need not be found out. */
+static inline bool diags_are_full(const struct diags *diags)
+{
+    return diags->count == DIAGS_MAX;
+}
+
+static inline bool diag_is_seen(const struct diags *diags, const struct diag *diag)
+{
+    return diag != &diags->unseen;
+}
 
 void diags_init(struct diags *diags, const char *file, struct str source); /* borrows both */
 void diags_free(struct diags *diags);
+/* What it returns may be filled in until diags_sort. */
 struct diag *diag_add(struct diags *diags, enum diag_severity severity, const char *code,
                       uint32_t line, uint32_t column, uint32_t span, const char *fmt, ...)
     PRINTF_LIKE(7, 8);

@@ -20,6 +20,9 @@ struct loader {
     yaml_event_t event;
     struct anchor *anchors;
     uint32_t anchors_count;
+    /* What the open collections hold so far, the innermost's last. */
+    struct pair *parts;
+    uint32_t parts_count, parts_capacity;
     uint32_t nodes, nodes_max;
     unsigned depth;
     bool stopped; /* a syntax error or a limit: diagnosed, the tree is incomplete */
@@ -29,12 +32,9 @@ static const struct node *node_load(struct loader *l);
 
 /* --- places --- */
 
-static bool is_ascii(struct str source)
+static bool begins_point(char c)
 {
-    unsigned char all = 0;
-    for (size_t i = 0; i < source.len; i++)
-        all |= (unsigned char)source.ptr[i];
-    return all < 0x80;
+    return ((unsigned char)c & 0xC0) != 0x80;
 }
 
 static void lines_index(struct doc *doc)
@@ -48,12 +48,12 @@ static void lines_index(struct doc *doc)
     doc->lines_count = 1;
     for (at = source.ptr; (at = memchr(at, '\n', (size_t)(end - at))); at++)
         doc->lines[doc->lines_count++] = (uint32_t)(at - source.ptr + 1);
-    if (is_ascii(source))
+    if (str_ascii_len(source) == source.len)
         return;
-    doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 2);
+    doc->samples = arena_array(&doc->arena, uint32_t, source.len / SAMPLE_EVERY + 1);
     for (size_t i = 0; i < source.len; i++)
-        if (((unsigned char)source.ptr[i] & 0xC0) != 0x80 && points++ % SAMPLE_EVERY == 0)
-            doc->samples[(points - 1) / SAMPLE_EVERY] = (uint32_t)i;
+        if (begins_point(source.ptr[i]) && points++ % SAMPLE_EVERY == 0)
+            doc->samples[doc->samples_count++] = (uint32_t)i;
 }
 
 /* libyaml counts code points. */
@@ -62,37 +62,55 @@ static uint32_t byte_of(const struct doc *doc, const yaml_mark_t *mark)
     size_t points = mark->index;
     if (!doc->samples)
         return (uint32_t)MIN(points, doc->source.len);
-    size_t at = doc->samples[points / SAMPLE_EVERY];
-    if (points >= SAMPLE_EVERY && at == 0)
+    if (points / SAMPLE_EVERY >= doc->samples_count)
         return (uint32_t)doc->source.len;
+    size_t at = doc->samples[points / SAMPLE_EVERY];
     points %= SAMPLE_EVERY;
     for (; at < doc->source.len && points; points--) {
         at++;
-        while (at < doc->source.len && ((unsigned char)doc->source.ptr[at] & 0xC0) == 0x80)
+        while (at < doc->source.len && !begins_point(doc->source.ptr[at]))
             at++;
     }
     return (uint32_t)at;
 }
 
-static uint32_t points_between(struct str source, uint32_t start, uint32_t end)
+/* The last of the ascending `offsets` that is not above `at`; the first one never is. */
+static uint32_t offset_find(const uint32_t *offsets, uint32_t count, uint32_t at)
 {
-    uint32_t points = 0;
-    for (uint32_t i = start; i < end && i < source.len; i++)
-        points += ((unsigned char)source.ptr[i] & 0xC0) != 0x80;
-    return points;
-}
-
-uint32_t doc_line(const struct doc *doc, uint32_t at)
-{
-    uint32_t low = 0, high = doc->lines_count;
+    uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (doc->lines[middle] <= at)
+        if (offsets[middle] <= at)
             low = middle;
         else
             high = middle;
     }
-    return low + 1;
+    return low;
+}
+
+/* Code points before byte `at`. */
+static uint32_t points_before(const struct doc *doc, uint32_t at)
+{
+    if (!doc->samples_count)
+        return at;
+    uint32_t sample = offset_find(doc->samples, doc->samples_count, at);
+    uint32_t points = sample * SAMPLE_EVERY;
+    for (uint32_t i = doc->samples[sample]; i < at; i++)
+        points += begins_point(doc->source.ptr[i]);
+    return points;
+}
+
+static uint32_t points_between(const struct doc *doc, uint32_t start, uint32_t end)
+{
+    uint32_t len = (uint32_t)doc->source.len;
+    start = MIN(start, len);
+    end = MIN(end, len);
+    return end > start ? points_before(doc, end) - points_before(doc, start) : 0;
+}
+
+uint32_t doc_line(const struct doc *doc, uint32_t at)
+{
+    return offset_find(doc->lines, doc->lines_count, at) + 1;
 }
 
 struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
@@ -101,10 +119,10 @@ struct place doc_place(const struct doc *doc, uint32_t start, uint32_t end)
     uint32_t line_end = line < doc->lines_count ? doc->lines[line] - 1 : (uint32_t)doc->source.len;
     while (line_end > line_start && strchr(" \t\r", doc->source.ptr[line_end - 1]))
         line_end--;
-    uint32_t span = points_between(doc->source, start, MIN(end, line_end));
+    uint32_t span = points_between(doc, start, MIN(end, line_end));
     return (struct place){
         .line = line,
-        .column = points_between(doc->source, line_start, start) + 1,
+        .column = points_between(doc, line_start, start) + 1,
         .span = MAX(span, 1u),
     };
 }
@@ -233,23 +251,19 @@ static struct anchor *anchor_open(struct loader *l, const yaml_char_t *name)
 
 static const struct node *alias_load(struct loader *l)
 {
-    const char *name = (const char *)l->event.data.alias.anchor;
-    struct place place = mark_place(l->doc, &l->event.start_mark);
     static const struct node nothing = {.kind = NODE_NONE, .weight = 1, .text = {"", 0}};
-    place.span = (uint32_t)strlen(name) + 1;
-    for (uint32_t i = l->anchors_count; i-- > 0;) {
-        struct anchor *anchor = &l->anchors[i];
-        if (!str_eq_z(anchor->name, name))
-            continue;
-        if (!anchor->node) {
-            diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
-                     "the alias `*%s` stands inside its own anchor", name);
-            return &nothing;
-        }
+    struct str name = str_z((const char *)l->event.data.alias.anchor);
+    const struct anchor *anchor = NULL;
+    for (uint32_t i = l->anchors_count; i-- > 0 && !anchor;)
+        if (str_eq(l->anchors[i].name, name))
+            anchor = &l->anchors[i];
+    if (anchor && anchor->node)
         return nodes_count(l, anchor->node->weight, anchor->node->height) ? anchor->node : NULL;
-    }
-    diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, place.span,
-             "the alias `*%s` has no anchor before it", name);
+    struct place place = mark_place(l->doc, &l->event.start_mark);
+    diag_add(l->diags, DIAG_ERROR, "E008", place.line, place.column, (uint32_t)name.len + 1,
+             anchor ? "the alias `*%s` stands inside its own anchor"
+                    : "the alias `*%s` has no anchor before it",
+             name.ptr);
     return &nothing;
 }
 
@@ -302,19 +316,13 @@ static const struct node *scalar_load(struct loader *l)
     return node;
 }
 
-/* Grows while a collection is read; the final array lies in the doc's arena. */
-struct parts {
-    struct pair *list;
-    uint32_t count, capacity;
-};
-
-static void parts_add(struct parts *parts, const struct node *key, const struct node *value)
+static void parts_add(struct loader *l, const struct node *key, const struct node *value)
 {
-    if (parts->count == parts->capacity) {
-        parts->capacity = parts->capacity ? parts->capacity * 2 : 16;
-        parts->list = xrealloc(parts->list, parts->capacity * sizeof(*parts->list));
+    if (l->parts_count == l->parts_capacity) {
+        l->parts_capacity = l->parts_capacity ? l->parts_capacity * 2 : 256;
+        l->parts = xrealloc(l->parts, l->parts_capacity * sizeof(*l->parts));
     }
-    parts->list[parts->count++] = (struct pair){key, value};
+    l->parts[l->parts_count++] = (struct pair){key, value};
 }
 
 static void node_grow(struct node *node, const struct node *part)
@@ -325,7 +333,7 @@ static void node_grow(struct node *node, const struct node *part)
 
 static const struct node *list_load(struct loader *l)
 {
-    struct parts parts = {0};
+    uint32_t first = l->parts_count;
     if (!nodes_count(l, 1, 1))
         return NULL;
     struct anchor *anchor = anchor_open(l, l->event.data.sequence_start.anchor);
@@ -338,16 +346,16 @@ static const struct node *list_load(struct loader *l)
         if (!item)
             break;
         scalar_resolve_value(l->doc, l->diags, item);
-        parts_add(&parts, NULL, item);
+        parts_add(l, NULL, item);
         node_grow(node, item);
     }
     l->depth--;
+    node->count = l->parts_count - first;
     node->items =
-        (const struct node **)arena_alloc_array(&l->doc->arena, parts.count, sizeof(*node->items));
-    for (uint32_t i = 0; i < parts.count; i++)
-        node->items[i] = parts.list[i].value;
-    node->count = parts.count;
-    free(parts.list);
+        (const struct node **)arena_alloc_array(&l->doc->arena, node->count, sizeof(*node->items));
+    for (uint32_t i = 0; i < node->count; i++)
+        node->items[i] = l->parts[first + i].value;
+    l->parts_count = first;
     if (anchor)
         anchor->node = node;
     if (l->stopped)
@@ -358,7 +366,7 @@ static const struct node *list_load(struct loader *l)
 
 static const struct node *map_load(struct loader *l)
 {
-    struct parts parts = {0};
+    uint32_t first = l->parts_count;
     if (!nodes_count(l, 1, 1))
         return NULL;
     struct anchor *anchor = anchor_open(l, l->event.data.mapping_start.anchor);
@@ -377,16 +385,16 @@ static const struct node *map_load(struct loader *l)
         node_grow(node, value);
         scalar_resolve_value(l->doc, l->diags, value);
         if (scalar_check_key(l->doc, l->diags, key))
-            parts_add(&parts, key, value);
+            parts_add(l, key, value);
     }
     l->depth--;
-    node->pairs = arena_array(&l->doc->arena, struct pair, parts.count);
-    if (parts.count)
-        memcpy(node->pairs, parts.list, parts.count * sizeof(*node->pairs));
-    node->count = parts.count;
+    node->count = l->parts_count - first;
+    node->pairs = arena_array(&l->doc->arena, struct pair, node->count);
+    if (node->count)
+        memcpy(node->pairs, l->parts + first, node->count * sizeof(*node->pairs));
+    l->parts_count = first;
     if (node->count && !node->flow)
         node->end = node->pairs[0].key->end;
-    free(parts.list);
     if (anchor)
         anchor->node = node;
     if (l->stopped)
@@ -533,6 +541,7 @@ void doc_load(struct doc *doc, struct str source, size_t bytes_max, uint32_t nod
     l.anchors = xcalloc(DOC_ANCHORS_MAX, sizeof(*l.anchors));
     stream_load(&l);
     free(l.anchors);
+    free(l.parts);
     yaml_event_delete(&l.event);
     yaml_parser_delete(&l.parser);
     if (doc->root)
@@ -549,21 +558,14 @@ void doc_free(struct doc *doc)
 
 /* --- reading --- */
 
-const struct pair *node_get_pair(const struct node *map, const char *key)
+const struct pair *node_find(const struct node *map, struct str key)
 {
-    struct str wanted = str_z(key);
     if (!map || map->kind != NODE_MAP)
         return NULL;
     for (uint32_t i = 0; i < map->count; i++)
-        if (str_eq(map->pairs[i].key->text, wanted))
+        if (str_eq(map->pairs[i].key->text, key))
             return &map->pairs[i];
     return NULL;
-}
-
-const struct node *node_get(const struct node *map, const char *key)
-{
-    const struct pair *pair = node_get_pair(map, key);
-    return pair ? pair->value : NULL;
 }
 
 const struct json *node_json(const struct node *node, struct arena *arena)

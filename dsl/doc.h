@@ -58,7 +58,8 @@ struct doc {
     const struct node *root;
     uint32_t *lines; /* byte offset of each line's start */
     uint32_t lines_count;
-    uint32_t *samples;     /* byte offset of every 256th code point; NULL if all is ASCII */
+    uint32_t *samples; /* byte offset of every 256th code point; NULL if all is ASCII */
+    uint32_t samples_count;
     struct node **scalars; /* in source order, for the comment trap */
     uint32_t scalars_count, scalars_capacity;
 };
@@ -79,8 +80,19 @@ struct place doc_node_place(const struct doc *doc, const struct node *node);
 struct place doc_text_place(const struct doc *doc, const struct node *node, size_t from, size_t to);
 
 /* NULL if `map` is no map or has no such key. */
-const struct node *node_get(const struct node *map, const char *key);
-const struct pair *node_get_pair(const struct node *map, const char *key);
+const struct pair *node_find(const struct node *map, struct str key);
+
+static inline const struct pair *node_get_pair(const struct node *map, const char *key)
+{
+    return node_find(map, str_z(key));
+}
+
+static inline const struct node *node_get(const struct node *map, const char *key)
+{
+    const struct pair *pair = node_get_pair(map, key);
+    return pair ? pair->value : NULL;
+}
+
 /* The node as JSON; its texts are copied. */
 const struct json *node_json(const struct node *node, struct arena *arena);
 /* A plain `yes`, `off` and such, which are booleans to tools for YAML 1.1 and text here. */

@@ -88,6 +88,12 @@ bool node_is_old_boolean(const struct node *node)
            is_old_boolean(node->text, false);
 }
 
+/* Most plain scalars begin with a character that no type of YAML 1.1 or 1.2 begins with. */
+static bool may_be_typed(struct str text)
+{
+    return text.len == 0 || strchr("~.+-0123456789nNtTfFyYoO", text.ptr[0]);
+}
+
 static void old_boolean_warn(const struct doc *doc, struct diags *diags, const struct node *node,
                              bool as_key)
 {
@@ -106,7 +112,7 @@ void scalar_resolve_value(const struct doc *doc, struct diags *diags, const stru
 {
     struct node *value = (struct node *)node; /* the loader owns it still */
     struct str text = node->text;
-    if (node->kind != NODE_TEXT || node->style != NODE_PLAIN)
+    if (node->kind != NODE_TEXT || node->style != NODE_PLAIN || !may_be_typed(text))
         return;
     if (text.len == 0 || str_eq(text, STR("null"))) {
         value->kind = NODE_NULL;
@@ -151,6 +157,8 @@ bool scalar_check_key(const struct doc *doc, struct diags *diags, const struct n
         diag_help(diags, diag, "use `defaults`, or an alias for a whole value (`retry: *patient`)");
         return false;
     }
+    if (!may_be_typed(key->text))
+        return true;
     if (key->text.len == 0 || is_our_number(key->text) || is_core_number(key->text) ||
         is_core_word(key->text) || IS_ONE_OF(key->text, "true", "false", "null")) {
         diag = key_error(doc, diags, "E010", key,
@@ -261,9 +269,11 @@ void comments_check(const struct doc *doc, struct diags *diags)
 {
     struct str source = doc->source;
     const char *from = source.ptr, *end = source.ptr + source.len, *found;
-    while ((found = memmem(from, (size_t)(end - from), "#${{", 4))) {
+    while ((found = memchr(from, '#', (size_t)(end - from)))) {
         uint32_t at = (uint32_t)(found - source.ptr), back = at;
-        from = found + 4;
+        from = found + 1;
+        if (!str_starts((struct str){found, (size_t)(end - found)}, STR("#${{")))
+            continue;
         while (back > 0 && (source.ptr[back - 1] == ' ' || source.ptr[back - 1] == '\t'))
             back--;
         const struct node *scalar = scalar_before(doc, at);
@@ -407,7 +417,7 @@ static size_t cursor_step(struct cursor *c, struct str text, size_t i)
     return blanks;
 }
 
-static uint32_t source_offset(const struct doc *doc, const struct node *node, size_t to)
+static struct cursor cursor_start(const struct doc *doc, const struct node *node)
 {
     struct cursor c = {doc->source, node->start, node->end, node->style};
     if (c.style == NODE_SINGLE || c.style == NODE_DOUBLE) {
@@ -417,12 +427,22 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
         while (c.at < c.end && c.source.ptr[c.at] != '\n') /* the line of `|` or `>` */
             c.at++;
     }
-    for (size_t i = 0; i < to && c.at < c.end;) {
-        size_t step = cursor_step(&c, node->text, i);
-        i += step;
-    }
+    return c;
+}
+
+/* From byte `from` of the decoded text, where the cursor is, to byte `to`; returns the byte
+ * reached, which is past `to` where the blanks around it are folded. */
+static size_t cursor_move(struct cursor *c, struct str text, size_t from, size_t to)
+{
+    while (from < to && c->at < c->end)
+        from += cursor_step(c, text, from);
+    return from;
+}
+
+static uint32_t cursor_offset(struct cursor c, struct str text, size_t to)
+{
     /* Where the wanted character begins a line, the break and its indentation are still ahead. */
-    if (to < node->text.len && !is_blank(node->text.ptr[to])) {
+    if (to < text.len && !is_blank(text.ptr[to])) {
         if (is_line_join(&c))
             c.at++;
         while (c.at < c.end && is_blank(c.source.ptr[c.at]))
@@ -433,7 +453,12 @@ static uint32_t source_offset(const struct doc *doc, const struct node *node, si
 
 struct place doc_text_place(const struct doc *doc, const struct node *node, size_t from, size_t to)
 {
-    uint32_t start = source_offset(doc, node, from);
-    uint32_t end = to > from + 1 ? source_offset(doc, node, to - 1) + 1 : start + 1;
+    struct cursor c = cursor_start(doc, node);
+    size_t at = cursor_move(&c, node->text, 0, from);
+    uint32_t start = cursor_offset(c, node->text, from), end = start + 1;
+    if (to > from + 1) {
+        cursor_move(&c, node->text, at, to - 1);
+        end = cursor_offset(c, node->text, to - 1) + 1;
+    }
     return doc_place(doc, start, MAX(end, start + 1));
 }

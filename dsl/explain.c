@@ -490,6 +490,33 @@ static const struct {
          "    effect: irreversible\n"
          "    compensate_retry: {attempts: 20}\n",
          "    effect: irreversible\n"),
+    PAGE("E308", "a question about what is never unknown",
+         "A statement in the engine's own database commits with its record, what became of\n"
+         "a child is known, and waiting has no effect: there is nothing to find out.\n",
+         "    action: {sql: \"insert into paid values ($1)\", params: [\"${{ input.id }}\"]}\n"
+         "    reconcile: {sql: \"select from paid\", applied: response.count > 0}\n",
+         "    action: {sql: \"insert into paid values ($1)\", params: [\"${{ input.id }}\"]}\n"),
+    PAGE("E309", "an irreversible action repeated blindly",
+         "After an unknown outcome an irreversible action may have happened, and nothing\n"
+         "takes it back. Only what is proven not applied may be sent again.\n",
+         "    effect: irreversible\n"
+         "    on_unknown: retry\n",
+         "    effect: irreversible\n"
+         "    reconcile:\n"
+         "      get: mail/messages\n"
+         "      query: {reference: \"${{ key }}\"}\n"
+         "      applied: size(response.body.items) > 0\n"
+         "      not_applied: size(response.body.items) == 0\n"),
+    PAGE("W318", "a repeat that can be executed twice",
+         "`on_unknown: retry` sends the same bytes again although the first ones may have\n"
+         "been carried out, to a service that does not say that it honours keys.\n",
+         "    services: {pay: {url: \"https://pay\", idempotency: none}}\n"
+         "    steps:\n"
+         "      - id: charge\n"
+         "        on_unknown: retry\n",
+         "    services: {pay: {url: \"https://pay\", idempotency: {header: Idempotency-Key, ttl: 24h}}}\n"
+         "    steps:\n"
+         "      - id: charge\n"),
     PAGE("W301", "a step that can fail after the pivot",
          "Past the pivot the run cannot turn back. A failure for good leaves it parked\n"
          "until a person decides.\n",
@@ -613,7 +640,7 @@ static const struct {
          "    schedule: {cron: \"30 3 * * *\", catch_up: all, overlap: queue}\n"
          "    # or, if one run makes up for all that was missed:\n"
          "    schedule: {cron: \"30 3 * * *\", catch_up: last}\n"),
-    PAGE("W318", "a parent that does not fit",
+    PAGE("W319", "a parent that does not fit",
          "A workflow that is applied already runs this one and does not fit it; nor did it\n"
          "fit before, so nothing gets worse. Its runs fail at that step until it is applied\n"
          "anew.\n",

@@ -54,13 +54,21 @@ static const char *service_name(const struct compiler *cx, const struct plan_act
     return arena_printf(cx->scratch, "`%s`", cx->services[action->service].name).ptr;
 }
 
-/* A pivot that every run has passed before this step; PLAN_STEP_NONE: there is none. */
-static uint16_t pivot_before(const struct compiler *cx, uint16_t index)
+/* Of each step the first pivot that every run has passed before it: one that it needs, or one that
+ * was passed before those. They stand above it, so theirs are known. */
+static void pivots_find(struct compiler *cx)
 {
-    for (uint16_t i = 0; i < index; i++)
-        if (cx->steps[i].pivot && !cx->steps[i].condition && step_is_after(cx, index, i))
-            return i;
-    return PLAN_STEP_NONE;
+    for (uint16_t i = 0; i < cx->plan->steps_count; i++) {
+        const struct plan_step *step = &cx->steps[i];
+        uint16_t first = PLAN_STEP_NONE;
+        for (uint16_t n = 0; n < step->needs_count; n++) {
+            uint16_t need = step->needs[n];
+            first = MIN(first, cx->sources[need].pivot_before);
+            if (cx->steps[need].pivot && !cx->steps[need].condition)
+                first = MIN(first, need);
+        }
+        cx->sources[i].pivot_before = first;
+    }
 }
 
 static void compensation_missing(struct compiler *cx, uint16_t index)
@@ -70,7 +78,7 @@ static void compensation_missing(struct compiler *cx, uint16_t index)
     if (node_get_pair(cx->sources[index].node, "compensate") || cx->sources[index].broken ||
         step->action.kind == ACTION_CHILD ||
         (effect != EFFECT_IDEMPOTENT && effect != EFFECT_COMPENSABLE) ||
-        pivot_before(cx, index) != PLAN_STEP_NONE)
+        cx->sources[index].pivot_before != PLAN_STEP_NONE)
         return;
     struct diag *diag = node_error(cx, "E301", at_step(cx, index),
                                    "step `%s` has an effect but no `compensate`", step->id);
@@ -109,7 +117,7 @@ static void compensation_useless(struct compiler *cx, uint16_t index)
 static void failure_after_pivot(struct compiler *cx, uint16_t index)
 {
     const struct plan_step *step = &cx->steps[index];
-    uint16_t pivot = pivot_before(cx, index);
+    uint16_t pivot = cx->sources[index].pivot_before;
     if (pivot == PLAN_STEP_NONE || !turns_back(step))
         return;
     struct diag *diag = node_warning(cx, "W301", at_step(cx, index),
@@ -126,7 +134,7 @@ static void irreversible_before_failure(struct compiler *cx, uint16_t index)
         return;
     for (uint16_t i = (uint16_t)(index + 1); i < cx->plan->steps_count; i++) {
         if (!step_is_after(cx, i, index) || !turns_back(&cx->steps[i]) ||
-            pivot_before(cx, i) != PLAN_STEP_NONE)
+            cx->sources[i].pivot_before != PLAN_STEP_NONE)
             continue;
         struct diag *diag = node_warning(
             cx, "W302", at_step(cx, index),
@@ -155,10 +163,11 @@ static void pivot_beside_branch(struct compiler *cx, uint16_t index)
     }
 }
 
-/* What happens after an unknown outcome is safe only if it can be repeated. */
+/* What happens after an unknown outcome is safe only if it can be repeated, or asked about. */
 static bool unknown_parks(const struct plan_action *action)
 {
-    return action->effect == EFFECT_COMPENSABLE && !action_kind_waits(action->kind) &&
+    return !action->reconcile && action->on_unknown == ON_UNKNOWN_NONE &&
+           action->effect == EFFECT_COMPENSABLE && !action_kind_waits(action->kind) &&
            action->kind != ACTION_CHILD && !is_own_sql(action) && !key_honoured(action);
 }
 
@@ -174,8 +183,8 @@ static void compensation_needs_output(struct compiler *cx, uint16_t index)
         "this is missing when the outcome of `%s` is unknown, so nothing can be undone", step->id);
     if (step->action.kind == ACTION_HTTP)
         diag_help(cx->diags, diag,
-                  "undo by a reference of your own, or declare how %s honours keys (`idempotency` "
-                  "with a `ttl`)",
+                  "undo by a reference of your own, declare how %s honours keys (`idempotency` "
+                  "with a `ttl`), or how to ask it (`reconcile`)",
                   service_name(cx, &step->action));
     else
         diag_help(cx->diags, diag,
@@ -194,8 +203,8 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
         service_name(cx, &step->action), step->id);
     if (step->action.kind == ACTION_HTTP)
         diag_help(cx->diags, diag,
-                  "declare `idempotency` with a `ttl` if the service honours keys, or `effect: "
-                  "idempotent` if a repeat does no harm");
+                  "declare `idempotency` with a `ttl` if the service honours keys, `reconcile` if "
+                  "it can be asked, or `effect: idempotent` if a repeat does no harm");
     else if (step->action.kind == ACTION_WORKER)
         diag_help(
             cx->diags, diag,
@@ -451,7 +460,7 @@ static void waits_past_deadline(struct compiler *cx)
         for (uint16_t n = 0; n < step->needs_count; n++)
             before_us = MAX(before_us, waited[step->needs[n]]);
         waited[i] = MIN(before_us + least_wait(step), DURATION_US_MAX);
-        if (pivot_before(cx, i) != PLAN_STEP_NONE)
+        if (cx->sources[i].pivot_before != PLAN_STEP_NONE)
             continue;
         struct diag *diag = NULL;
         if (before_us < deadline_us && waited[i] >= deadline_us)
@@ -487,6 +496,7 @@ static void run_id_missing(struct compiler *cx)
 
 void lint_check(struct compiler *cx)
 {
+    pivots_find(cx);
     for (uint16_t i = 0; i < cx->plan->steps_count; i++) {
         if (cx->steps[i].action.kind == ACTION_NONE)
             continue;

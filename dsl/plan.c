@@ -8,6 +8,7 @@ static const char *const kind_names[] = {"none", ACTION_KINDS(X)};
 static const char *const outcome_names[] = {"none", OUTCOMES(X)};
 static const char *const on_failure_names[] = {"none", ON_FAILURES(X)};
 static const char *const on_timeout_names[] = {"none", ON_TIMEOUTS(X)};
+static const char *const on_unknown_names[] = {"none", ON_UNKNOWNS(X)};
 static const char *const method_names[] = {"none", HTTP_METHODS(X)};
 #undef X
 
@@ -33,6 +34,12 @@ const char *on_failure_name(enum on_failure on_failure)
 {
     ASSERT((size_t)on_failure < ARRAY_LEN(on_failure_names));
     return on_failure_names[on_failure];
+}
+
+const char *on_unknown_name(enum on_unknown on_unknown)
+{
+    ASSERT((size_t)on_unknown < ARRAY_LEN(on_unknown_names));
+    return on_unknown_names[on_unknown];
 }
 
 const char *on_timeout_name(enum on_timeout on_timeout)

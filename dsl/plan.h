@@ -85,6 +85,20 @@ enum on_timeout {
 #undef X
 };
 
+/* What follows an outcome that stays unknown; none: what the tier says (engine/unknown.h). */
+#define ON_UNKNOWNS(X)                                                                    \
+    X(ON_UNKNOWN_RECONCILE, "reconcile")                                                  \
+    X(ON_UNKNOWN_RETRY, "retry")           /* the same bytes again, under the same key */ \
+    X(ON_UNKNOWN_COMPENSATE, "compensate") /* the run turns back */                       \
+    X(ON_UNKNOWN_CONTINUE, "continue")     /* listed in the residue */                    \
+    X(ON_UNKNOWN_PARK, "park")
+enum on_unknown {
+    ON_UNKNOWN_NONE,
+#define X(id, name) id,
+    ON_UNKNOWNS(X)
+#undef X
+};
+
 #define HTTP_METHODS(X)    \
     X(HTTP_GET, "get")     \
     X(HTTP_POST, "post")   \
@@ -105,6 +119,7 @@ const char *outcome_name(enum outcome outcome);
 const char *on_failure_name(enum on_failure on_failure);
 const char *http_method_name(enum http_method method);
 const char *on_timeout_name(enum on_timeout on_timeout);
+const char *on_unknown_name(enum on_unknown on_unknown);
 
 /* Waiting is all they do: nothing is sent, nothing needs a key, nobody else takes part. */
 static inline bool action_kind_waits(enum action_kind kind)
@@ -154,6 +169,8 @@ struct plan_named { /* a header, query parameter, form field or environment entr
     const struct template *value;
 };
 
+struct plan_reconcile;
+
 struct plan_action {
     enum action_kind kind; /* ACTION_NONE: there is no such action */
     enum effect_tier effect;
@@ -165,12 +182,17 @@ struct plan_action {
     struct plan_idempotency idempotency;      /* effective: the action's, else its service's */
     const struct plan_outcome_rule *outcomes; /* the action's, then its service's */
     uint16_t outcomes_count;
-    uint32_t line; /* in the source, for messages */
+    uint32_t line;                          /* in the source, for messages */
+    const struct plan_reconcile *reconcile; /* NULL: the participant cannot be asked */
+    enum on_unknown on_unknown;
 
     union {
         struct {
             enum http_method method;
             const struct template *path; /* after SERVICE, starts with "/"; percent-encoded */
+            /* Of a read: gives an address as the service wrote it, of which path and query count,
+             * from the root of the service's host; NULL: `path` holds. */
+            const struct expr *location;
             const struct plan_named *query, *headers;
             uint16_t query_count, headers_count;
             enum body_kind body_kind;
@@ -213,6 +235,15 @@ struct plan_action {
             bool detached;                /* not waited for, never undone */
         } child;
     };
+};
+
+/* How to ask whether an action was applied. The expressions are tried in this order and read
+ * `response` and `answer`; NULL: never true. None true, or the read itself failing: cannot tell. */
+struct plan_reconcile {
+    struct plan_action ask; /* HTTP_GET, ACTION_SQL or ACTION_EXEC; pure */
+    const struct expr *applied, *in_progress, *refused, *not_applied;
+    const struct template *output; /* of the step, once it is found to be applied; NULL: null */
+    int64_t every_us, max_every_us, for_us;
 };
 
 enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC, AUTH_OAUTH2 };

@@ -12,6 +12,7 @@
 #define CHILD_WORDS "completed|compensated|abandoned|refused"
 #define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
 
+/* In the order of the groups: see lang_group_keys. */
 const struct lang_key lang_keys[] = {
     {LANG_WORKFLOW, "workflow", LANG_NAME, 0, R, NULL, NULL, NULL, "The workflow's name."},
     {LANG_WORKFLOW, "description", LANG_TEXT, 0, 0, NULL, NULL, NULL,
@@ -126,9 +127,11 @@ const struct lang_key lang_keys[] = {
      "Once applied the run only goes forward."},
     {LANG_STEP, "output_schema", LANG_JSON_SCHEMA, 0, 0, NULL, NULL, "anything",
      "JSON Schema (a subset) of the output; a misfit is recorded, the step stays applied."},
-    {LANG_STEP, "reconcile", LANG_ANY, 0, P, NULL, NULL, NULL,
-     "How to ask whether the action was applied."},
-    {LANG_STEP, "on_unknown", LANG_ANY, 0, P, NULL, NULL, NULL, "What an unknown outcome does."},
+    {LANG_STEP, "reconcile", LANG_GROUP, LANG_RECONCILE, 0, NULL, NULL, NULL,
+     "How to ask whether the action was applied, before anything is repeated."},
+    {LANG_STEP, "on_unknown", LANG_CHOICE, 0, 0, NULL, "reconcile|retry|compensate|continue|park",
+     "by the tier: repeat, ask or park",
+     "What follows an unknown outcome, instead of what the tier says."},
     {LANG_STEP, "approve", LANG_ANY, 0, P, NULL, NULL, NULL, "A person must approve first."},
     {LANG_STEP, "dry_run", LANG_ANY, 0, P, NULL, NULL, NULL, "Shows the effect without it."},
 
@@ -194,8 +197,39 @@ const struct lang_key lang_keys[] = {
     {LANG_COMPENSATE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "the step's", "Of one attempt."},
     {LANG_COMPENSATE, "tolerant", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
      "Undoing what never happened is harmless."},
-    {LANG_COMPENSATE, "reconcile", LANG_ANY, 0, P, NULL, NULL, NULL,
+    {LANG_COMPENSATE, "reconcile", LANG_GROUP, LANG_RECONCILE, 0, NULL, NULL, NULL,
      "How to ask whether the compensation was applied."},
+
+    {LANG_RECONCILE, "get", LANG_ADDRESS, 0, 0, NULL, NULL, NULL,
+     "The read: HTTP GET `SERVICE/PATH`. A path that is one value, such as "
+     "`payments/${{ answer.headers.location }}`, is taken as the address that the service gave."},
+    {LANG_RECONCILE, "sql", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Or a SELECT, always rolled back."},
+    {LANG_RECONCILE, "exec", LANG_TEMPLATES, 0, 0, NULL, NULL, NULL, "Or a program."},
+    {LANG_RECONCILE, "query", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "Of a `get`."},
+    {LANG_RECONCILE, "headers", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "Of a `get`."},
+    {LANG_RECONCILE, "params", LANG_TEMPLATES, 0, 0, NULL, NULL, NULL, "Of a `sql`."},
+    {LANG_RECONCILE, "service", LANG_TEXT, 0, 0, NULL, NULL, "the engine's own database",
+     "Of a `sql`."},
+    {LANG_RECONCILE, "env", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "Of an `exec`."},
+    {LANG_RECONCILE, "stdin", LANG_TEMPLATE, 0, 0, NULL, NULL, NULL, "Of an `exec`."},
+    {LANG_RECONCILE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "the service's, else the default",
+     "Of one read."},
+    {LANG_RECONCILE, "applied", LANG_EXPRESSION, 0, 0, NULL, NULL, "never",
+     "Tried first: the action has happened."},
+    {LANG_RECONCILE, "in_progress", LANG_EXPRESSION, 0, 0, NULL, NULL, "never",
+     "Tried second: it is being done, so ask again."},
+    {LANG_RECONCILE, "refused", LANG_EXPRESSION, 0, 0, NULL, NULL, "never",
+     "Tried third: it was refused for good."},
+    {LANG_RECONCILE, "not_applied", LANG_EXPRESSION, 0, 0, NULL, NULL, "never",
+     "Tried last: it has not happened. It is believed once the attempt's timeout and the service's "
+     "`settle_after` are over. None true: cannot tell, so ask again."},
+    {LANG_RECONCILE, "output", LANG_TEMPLATE, 0, 0, NULL, NULL, "null",
+     "The step's output, once it is known to be applied; may read `response`."},
+    {LANG_RECONCILE, "every", LANG_DURATION, 0, 0, NULL, NULL, "5s", "Between the first reads."},
+    {LANG_RECONCILE, "max_every", LANG_DURATION, 0, 0, NULL, NULL, "1m",
+     "The longest time between two reads."},
+    {LANG_RECONCILE, "for", LANG_DURATION, 0, 0, NULL, NULL, "10m",
+     "How long it is asked; then a person is needed."},
 
     {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL, "Condition on `response`."},
     {LANG_OUTCOME, "is", LANG_CHOICE, 0, R, NULL, OUTCOME_WORDS, NULL, "The outcome."},
@@ -209,6 +243,17 @@ const struct lang_key lang_keys[] = {
     {LANG_RETRY, "jitter", LANG_PERCENT, 0, 0, NULL, NULL, "20%", "How much each delay is spread."},
     {LANG_RETRY, "budget", LANG_DURATION, 0, 0, NULL, NULL, "1h",
      "Wall-clock time over all sends; a crash does not reset it."},
+
+    {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
+     "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
+    {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
+     "The time zone of `cron`, such as `Europe/Berlin`."},
+    {LANG_SCHEDULE, "overlap", LANG_CHOICE, 0, 0, NULL, "skip|queue", "skip",
+     "What a tick does while the run of the one before is open: nothing, or wait for its end."},
+    {LANG_SCHEDULE, "catch_up", LANG_CHOICE, 0, 0, NULL, "none|last|all", "none",
+     "Which ticks of a time without a daemon are made up for."},
+    {LANG_SCHEDULE, "input", LANG_TEMPLATE, 0, 0, NULL, NULL, "{}",
+     "The runs' input; `tick` is the planned time."},
 
     {LANG_TEST_FILE, "workflow", LANG_TEXT, 0, R, NULL, NULL, NULL,
      "The workflow's file, seen from this one."},
@@ -289,16 +334,6 @@ const struct lang_key lang_keys[] = {
      "Of the compensation; `none`: it was never due."},
     {LANG_TEST_STEP, "attempts", LANG_INTEGER, 0, 0, NULL, NULL, NULL, "Sends of the action."},
     {LANG_TEST_STEP, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "What the action answered."},
-    {LANG_SCHEDULE, "cron", LANG_TEXT, 0, R, NULL, NULL, NULL,
-     "Minute, hour, day of the month, month, day of the week, as in `30 2 * * mon-fri`."},
-    {LANG_SCHEDULE, "zone", LANG_TEXT, 0, 0, NULL, NULL, "UTC",
-     "The time zone of `cron`, such as `Europe/Berlin`."},
-    {LANG_SCHEDULE, "overlap", LANG_CHOICE, 0, 0, NULL, "skip|queue", "skip",
-     "What a tick does while the run of the one before is open: nothing, or wait for its end."},
-    {LANG_SCHEDULE, "catch_up", LANG_CHOICE, 0, 0, NULL, "none|last|all", "none",
-     "Which ticks of a time without a daemon are made up for."},
-    {LANG_SCHEDULE, "input", LANG_TEMPLATE, 0, 0, NULL, NULL, "{}",
-     "The runs' input; `tick` is the planned time."},
 };
 const size_t lang_keys_count = ARRAY_LEN(lang_keys);
 
@@ -348,14 +383,34 @@ static bool group_has(enum lang_group group, const struct lang_key *key)
     return key->group == group || (group == LANG_COMPENSATE && key->group == LANG_ACTION);
 }
 
+/* Where the keys of `group`, or of those after it, begin. */
+static size_t group_start(enum lang_group group)
+{
+    size_t low = 0, high = lang_keys_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lang_keys[middle].group < group)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct lang_key *lang_group_keys(enum lang_group group, size_t *count)
+{
+    size_t first = group_start(group);
+    *count = group_start((enum lang_group)(group + 1)) - first;
+    return lang_keys + first;
+}
+
 const struct lang_key *lang_key_find(enum lang_group group, struct str name)
 {
     char first = name.len ? name.ptr[0] : '\0'; /* spares most of the comparisons */
-    for (size_t i = 0; i < lang_keys_count; i++)
-        if (lang_keys[i].name[0] == first && group_has(group, &lang_keys[i]) &&
-            strncmp(lang_keys[i].name, name.ptr, name.len) == 0 && !lang_keys[i].name[name.len])
+    for (size_t i = group_start(group); i < lang_keys_count && lang_keys[i].group == group; i++)
+        if (lang_keys[i].name[0] == first && str_eq_z(name, lang_keys[i].name))
             return &lang_keys[i];
-    return NULL;
+    return group == LANG_COMPENSATE ? lang_key_find(LANG_ACTION, name) : NULL;
 }
 
 size_t lang_key_names(enum lang_group group, const char **names, size_t max)
@@ -489,6 +544,13 @@ static const struct mistake {
     {LANG_OUTCOME, "then|outcome|result|as", "the outcome is `is`"},
     {LANG_TEST, "expects|expected|assert|then|outcome", "what must have happened is `expect`"},
     {LANG_TEST, "mocks|stubs|responses|replies|services|given", "what services say is `answers`"},
+    {LANG_RECONCILE, "post|put|patch|delete|worker|child|body|form|text",
+     "a `reconcile` only reads: `get`, `sql` or `exec`"},
+    {LANG_RECONCILE, "found|exists|done|success|when", "what proves that it happened is `applied`"},
+    {LANG_RECONCILE, "missing|absent|not_found|otherwise",
+     "what proves that it has not happened is `not_applied`"},
+    {LANG_RECONCILE, "interval|delay|period", "the time between reads is `every`"},
+    {LANG_RECONCILE, "budget|attempts|until|max_time", "how long it is asked is `for`"},
     {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
     {LANG_TEST_ANSWER, "status_code|http", "the HTTP status is `status`"},

@@ -356,7 +356,7 @@ static void break_report(struct set *set, const struct dsl_member *child, const 
 {
     struct str part = part_of_line(parent, misfit->line, &set->scratch);
     struct diag *diag =
-        diag_add(child->diags, fitted ? DIAG_ERROR : DIAG_WARNING, fitted ? "E131" : "W318", 0, 0,
+        diag_add(child->diags, fitted ? DIAG_ERROR : DIAG_WARNING, fitted ? "E131" : "W319", 0, 0,
                  1, "the current workflow `%s` %s: line %u, " STR_FMT ": " STR_FMT,
                  parent->workflow, fitted ? "would not fit any more" : "does not fit", misfit->line,
                  STR_ARG(part), STR_ARG(misfit->message));

@@ -1,10 +1,12 @@
 #include "engine/attempt.h"
 
 #include "dsl/jsonschema.h"
+#include "engine/ask.h"
 #include "engine/base/rand.h"
 #include "engine/key.h"
 #include "engine/retry.h"
 #include "engine/task.h"
+#include "engine/unknown.h"
 #include "engine/wait.h"
 
 bool attempt_in_motion(const struct effect_state *side)
@@ -13,21 +15,12 @@ bool attempt_in_motion(const struct effect_state *side)
            side->state == STEP_WAITING;
 }
 
-bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
-                        struct wall at)
+#define ANSWER_BYTES_MAX (64 * 1024) /* kept for `reconcile`; longer ones cannot be read by it */
+
+static bool may_repeat(const struct plan_action *action, const struct effect_state *side,
+                       struct wall at)
 {
-    if (action->kind == ACTION_CHILD)
-        return false; /* the child's end is known; asking again changes nothing */
-    switch (action->effect) {
-    case EFFECT_PURE:
-    case EFFECT_IDEMPOTENT: return true;
-    case EFFECT_COMPENSABLE:
-        return wall_is_set(side->key_valid_until) && at.us <= side->key_valid_until.us;
-    case EFFECT_IRREVERSIBLE: return false;
-    case EFFECT_NONE: break;
-    }
-    ASSERT(!"an effect tier");
-    return false;
+    return unknown_way(action, side, at) == UNKNOWN_REPEAT;
 }
 
 static const struct plan_step *instance_step(const struct draft *draft,
@@ -169,7 +162,7 @@ bool attempt_is_over(const struct draft *draft, const struct instance *instance,
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     struct wall now = draft->event->now;
     bool over = wall_is_set(side->budget_at) && now.us > side->budget_at.us;
-    return over || (side->maybe_applied && !attempt_may_repeat(action, side, now));
+    return over || (side->maybe_applied && !may_repeat(action, side, now));
 }
 
 void attempt_repeat(struct draft *draft, struct instance *instance, enum direction direction)
@@ -246,6 +239,8 @@ void attempt_child_late(struct draft *draft, struct instance *instance)
     attempt_recall(draft, instance);
 }
 
+static const char owner_lost[] = "the engine stopped before it saw the answer to this attempt";
+
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
@@ -257,17 +252,23 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
         child_recover(draft, instance, direction);
         return;
     }
-    bool may_repeat = true;
+    enum unknown_way way = UNKNOWN_REPEAT;
     if (!commits_with_record(action)) {
         side.maybe_applied = true;
+        side.unknown_at = now;
         side.outcome = OUTCOME_UNKNOWN;
-        may_repeat = attempt_may_repeat(action, &side, now);
+        way = unknown_way(action, &side, now);
     }
-    if (wall_passed(side.budget_at, now) || !may_repeat) {
+    if (way == UNKNOWN_ASK && action->reconcile) {
+        side.error = draft_error(draft, "owner_lost", owner_lost);
+        ask_begin(draft, action, &side, 0);
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
+    if (wall_passed(side.budget_at, now) || way != UNKNOWN_REPEAT) {
         side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
         side.ended_at = now;
-        side.error = draft_error(draft, "owner_lost",
-                                 "the engine stopped before it saw the answer to this attempt");
+        side.error = draft_error(draft, "owner_lost", owner_lost);
         draft_effect(draft, instance, direction, &side);
         return;
     }
@@ -287,6 +288,17 @@ static bool may_schedule(const struct draft *draft, const struct plan_step *step
     return side->maybe_applied && !step->compensate.tolerant;
 }
 
+/* Accepted is not done, and what may have been done is not done again, where the participant can
+ * be asked first. */
+static bool is_asked(const struct plan_action *action, enum outcome outcome,
+                     const struct effect_state *side, struct wall now)
+{
+    if (!action->reconcile)
+        return false;
+    return outcome == OUTCOME_IN_PROGRESS ||
+           (side->maybe_applied && unknown_way(action, side, now) == UNKNOWN_ASK);
+}
+
 static void attempt_schedule(struct draft *draft, const struct instance *instance,
                              enum direction direction, const struct verdict *verdict,
                              struct effect_state *side)
@@ -294,6 +306,11 @@ static void attempt_schedule(struct draft *draft, const struct instance *instanc
     const struct plan_step *step = instance_step(draft, instance);
     const struct plan_action *action = step_action(step, direction);
     struct wall next = WALL_NONE;
+    if (is_asked(action, verdict->outcome, side, draft->event->now)) {
+        bool accepted = verdict->outcome == OUTCOME_IN_PROGRESS;
+        ask_begin(draft, action, side, accepted ? action->reconcile->every_us : 0);
+        return;
+    }
     uint64_t seed =
         str_hash(draft->run->id) ^
         rand_mix((uint64_t)instance->place << 32 | (instance->step * 2u + (unsigned)direction));
@@ -303,7 +320,7 @@ static void attempt_schedule(struct draft *draft, const struct instance *instanc
     if (may_schedule(draft, step, direction, side) &&
         (verdict->free || retry_has_attempts(&action->retry, side)))
         next = retry_next(&action->retry, side, seed, after_us, draft->event->now);
-    if (wall_is_set(next) && side->maybe_applied && !attempt_may_repeat(action, side, next))
+    if (wall_is_set(next) && side->maybe_applied && !may_repeat(action, side, next))
         next = WALL_NONE;
     if (wall_is_set(next)) {
         side->state = STEP_RETRYING;
@@ -337,8 +354,8 @@ static void attempt_history(struct draft *draft, const struct instance *instance
 
 /* An answer that cannot be kept, or is not what the workflow declares, is told; the work is done
  * all the same, and never repeated for its answer's sake. */
-static void output_look(struct draft *draft, const struct instance *instance,
-                        enum direction direction, struct effect_state *side)
+void attempt_output_look(struct draft *draft, const struct instance *instance,
+                         enum direction direction, struct effect_state *side)
 {
     const struct plan_step *step = instance_step(draft, instance);
     struct str name = key_instance(step, instance->item, draft->scratch);
@@ -360,6 +377,16 @@ static void output_look(struct draft *draft, const struct instance *instance,
     draft_event(draft, "output invalid", name,
                 arena_printf(draft->scratch, "it does not fit output_schema: " STR_FMT " " STR_FMT,
                              STR_ARG(errors.list[0].pointer), STR_ARG(errors.list[0].message)));
+}
+
+/* `reconcile` may read it: the status resource of a 202 is named there. */
+static void answer_keep(struct draft *draft, const struct plan_action *action,
+                        const struct reply *reply, struct effect_state *side)
+{
+    if (!action->reconcile || !outcome_is_answer(reply))
+        return;
+    struct str answer = json_text(outcome_response(reply, draft->scratch), draft->scratch);
+    side->answer = answer.len <= ANSWER_BYTES_MAX ? answer : STR_NONE;
 }
 
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
@@ -389,8 +416,12 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
     side.next_at = WALL_NONE;
     side.pickups = 0;
     side.attempts_free += verdict.free;
-    if (verdict.outcome == OUTCOME_UNKNOWN)
+    bool accepted = verdict.outcome == OUTCOME_IN_PROGRESS && action->reconcile;
+    if (verdict.outcome == OUTCOME_UNKNOWN || accepted) {
         side.maybe_applied = true;
+        side.unknown_at = draft->event->now;
+    }
+    answer_keep(draft, action, reply, &side);
     side.outcome = outcome_join(side.maybe_applied, verdict.outcome);
     side.error = verdict.error;
     switch (verdict.outcome) {
@@ -400,9 +431,13 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
         side.ended_at = draft->event->now;
         side.output = verdict.output;
         side.output_invalid = verdict.output_invalid;
-        output_look(draft, instance, direction, &side);
+        attempt_output_look(draft, instance, direction, &side);
         break;
     case OUTCOME_REFUSED:
+        if (is_asked(action, verdict.outcome, &side, draft->event->now)) {
+            ask_begin(draft, action, &side, 0);
+            break;
+        }
         side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
         side.ended_at = draft->event->now;
         break;
@@ -422,6 +457,17 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
         draft_event(draft, "late answer",
                     key_instance(instance_step(draft, instance), instance->item, draft->scratch),
                     str_z(outcome_name(verdict.outcome)));
+}
+
+void attempt_not_applied(struct draft *draft, struct instance *instance, enum direction direction,
+                         struct effect_state *side)
+{
+    const struct verdict verdict = {.outcome = OUTCOME_RETRYABLE};
+    side->maybe_applied = false;
+    side->outcome = OUTCOME_RETRYABLE;
+    side->next_at = WALL_NONE;
+    attempt_schedule(draft, instance, direction, &verdict, side);
+    draft_effect(draft, instance, direction, side);
 }
 
 void attempt_not_taken(struct draft *draft, struct instance *instance, enum direction direction)

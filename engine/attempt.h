@@ -60,9 +60,14 @@ void attempt_give_up(struct draft *draft, struct instance *instance, enum direct
 void attempt_reopen(struct draft *draft, struct instance *instance, enum direction direction,
                     const struct plan_retry *policy);
 
-/* The table "After an unknown outcome", less reconcile: may the effect be sent again at `at`? */
-bool attempt_may_repeat(const struct plan_action *action, const struct effect_state *side,
-                        struct wall at);
+/* It is proven that no attempt was applied: repeated like after a retryable attempt, or ended as
+ * refused. Writes `side`. */
+void attempt_not_applied(struct draft *draft, struct instance *instance, enum direction direction,
+                         struct effect_state *side);
+
+/* Notes in `side` and tells an output that cannot be kept, or that does not fit `output_schema`. */
+void attempt_output_look(struct draft *draft, const struct instance *instance,
+                         enum direction direction, struct effect_state *side);
 
 /* claimed, retrying or waiting: something will still happen by itself. */
 bool attempt_in_motion(const struct effect_state *side);

@@ -1,6 +1,7 @@
 #include "engine/decide.h"
 
 #include "compensations/unwind.h"
+#include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/base/map.h"
 #include "engine/forward.h"
@@ -8,6 +9,7 @@
 #include "engine/repin.h"
 #include "engine/retry.h"
 #include "engine/task.h"
+#include "engine/unknown.h"
 #include "engine/wait.h"
 
 #include <stdarg.h>
@@ -143,6 +145,13 @@ static void reply_decide(struct draft *draft)
     if (!instance)
         return; /* an item of a loop whose beginning was never written: the image was loaded anew */
     const struct effect_state *side = instance_side(instance, ref->direction);
+    if (draft->event->reply.asked) {
+        ask_reply(draft, instance, ref->direction, draft->event->reply.attempt,
+                  draft->event->reply.reply);
+        if (is_active(draft->run))
+            advance(draft);
+        return;
+    }
     bool current = side->state == STEP_CLAIMED && side->generation == ref->generation &&
                    side->attempts == draft->event->reply.attempt;
     if (!current || run_state_is_terminal(draft->run->now.state)) {
@@ -168,6 +177,8 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
         attempt_child_late(draft, instance);
     } else if (side->state == STEP_RETRYING && !draft->run->now.paused) {
         attempt_repeat(draft, instance, direction);
+    } else if (side->state == STEP_UNKNOWN && !draft->run->now.paused) {
+        ask_send(draft, instance, direction);
     } else if (side->state == STEP_WAITING) {
         wait_end(draft, instance, direction);
     }
@@ -219,9 +230,10 @@ static void due_collect(const struct heap *heap, size_t at, struct wall now, str
 
 static bool is_sent_again(const struct draft *draft, struct due_node *due)
 {
-    const struct instance *instance = due_instance(due);
-    return instance_side((struct instance *)instance, due->direction)->state == STEP_RETRYING &&
-           !attempt_is_over(draft, instance, due->direction);
+    struct instance *instance = due_instance(due);
+    const struct effect_state *side = instance_side(instance, due->direction);
+    return side->state == STEP_UNKNOWN ||
+           (side->state == STEP_RETRYING && !attempt_is_over(draft, instance, due->direction));
 }
 
 static void due_decide(struct draft *draft)
@@ -259,6 +271,8 @@ static void side_recover(struct draft *draft, struct instance *instance, enum di
         task_recover(draft, instance, direction); /* its worker may not even have noticed */
     else if (side->state == STEP_CLAIMED)
         attempt_recover(draft, instance, direction);
+    else if (unknown_is_asked(side))
+        ask_hasten(draft, instance, direction);
 }
 
 static void sides_recover(struct draft *draft)
@@ -486,8 +500,9 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
                STR_ARG(name));
         return false;
     }
-    if (side->state == STEP_UNKNOWN &&
-        !attempt_may_repeat(step_action(step, direction), side, draft->event->now)) {
+    enum unknown_way way = unknown_way(step_action(step, direction), side, draft->event->now);
+    if (side->state == STEP_UNKNOWN && way != UNKNOWN_REPEAT &&
+        !step_action(step, direction)->reconcile) {
         refuse(draft, ERR_CONFLICT,
                "the outcome of step \"" STR_FMT
                "\" is unknown and it must not be repeated blindly: "
@@ -500,7 +515,7 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
 
 static void retry_side(struct draft *draft, struct instance *instance, enum direction direction)
 {
-    const struct plan_step *step = plan_step_of(draft, instance);
+    const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
     const struct effect_state *side = instance_side(instance, direction);
     /* A refusal may be stored at the participant under the old key, so a person's retry of one
      * takes a new generation; anything that may have been applied, or may still be, keeps it. */
@@ -510,8 +525,10 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
         forward_start(draft, instance); /* its `if` could not be read */
     else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
         attempt_claim(draft, instance, direction);
+    else if (side->state == STEP_UNKNOWN && action->reconcile)
+        ask_again(draft, instance, direction);
     else /* due at once */
-        attempt_reopen(draft, instance, direction, &step_action(step, direction)->retry);
+        attempt_reopen(draft, instance, direction, &action->retry);
 }
 
 static void retry_decide(struct draft *draft)
@@ -541,6 +558,14 @@ static void retry_decide(struct draft *draft)
     due_decide(draft);
 }
 
+/* The newest evidence says otherwise than the person. */
+static bool contradicts(const struct effect_state *side, bool applied)
+{
+    bool says_applied = side->found == OUTCOME_APPLIED || side->found == OUTCOME_IN_PROGRESS;
+    bool says_not = side->found == OUTCOME_REFUSED || side->found == OUTCOME_RETRYABLE;
+    return applied ? says_not : says_applied;
+}
+
 /* settle and skip: a person's word ends one side, and the run goes on by itself. */
 static void by_hand_decide(struct draft *draft)
 {
@@ -560,14 +585,24 @@ static void by_hand_decide(struct draft *draft)
         refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
         return;
     }
+    bool parked = draft->run->now.state == RUN_PARKED;
+    /* A person may know before the participant can tell. */
+    bool asked = settle && unknown_is_asked(&side);
     bool fits = side.state == STEP_UNKNOWN || (!settle && side.state == STEP_REFUSED);
     /* A compensation that turned out not to be needed stays as it is. */
     if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
         fits = false;
-    if (!fits || draft->run->now.state != RUN_PARKED) {
+    if (!fits || (!parked && !asked)) {
         refuse(draft, ERR_CONFLICT, "step \"" STR_FMT "\" is %s in a run that is %s: nothing to %s",
                STR_ARG(name), step_state_name(side.state), state_name(draft),
                settle ? "settle" : "skip");
+        return;
+    }
+    if (settle && contradicts(&side, draft->event->verb.applied) && !draft->event->verb.force) {
+        refuse(draft, ERR_CONFLICT,
+               "step \"" STR_FMT
+               "\": what was found out says %s; use --force to settle it otherwise",
+               STR_ARG(name), outcome_name(side.found));
         return;
     }
     /* What is proven not applied and still wanted is done: again under its key, or under a new one
@@ -577,8 +612,20 @@ static void by_hand_decide(struct draft *draft)
     /* A child that was abandoned keeps its id; another attempt needs another child. */
     bool conflict = side.outcome == OUTCOME_CONFLICT ||
                     step_action(plan_step_of(draft, instance), direction)->kind == ACTION_CHILD;
+    if (settle) {
+        struct record_finding finding = {
+            .number = ++side.findings,
+            .source = FINDING_PERSON,
+            .says = draft->event->verb.applied ? OUTCOME_APPLIED : OUTCOME_RETRYABLE,
+            .detail = draft->event->verb.reason,
+            .body = draft->event->verb.output,
+            .actor = draft->event->verb.actor,
+        };
+        finding_add(draft, instance, direction, &side, &finding);
+    }
     side.state = wanted;
     side.by_hand = !again;
+    side.next_at = WALL_NONE;
     side.maybe_applied = false;
     side.outcome = wanted != STEP_REFUSED ? OUTCOME_APPLIED
                    : conflict             ? OUTCOME_REFUSED
@@ -588,7 +635,8 @@ static void by_hand_decide(struct draft *draft)
     verb_event(draft, instance_name(draft, instance));
     draft_effect(draft, instance, direction, &side);
     lost_recover(draft, draft->run->now.reason);
-    run_unpark(draft);
+    if (parked)
+        run_unpark(draft);
     if (again && conflict) {
         attempt_claim(draft, instance, direction);
     } else if (again) {

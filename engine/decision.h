@@ -52,7 +52,8 @@ struct run_event {
 
     struct { /* EVENT_REPLY */
         struct effect_ref ref;
-        uint32_t attempt;
+        uint32_t attempt; /* asked: the number of the finding */
+        bool asked;       /* of a read that asks about the effect */
         const struct reply *reply;
     } reply;
 
@@ -90,6 +91,7 @@ struct run_task {
 enum run_command_kind {
     COMMAND_NONE,
     COMMAND_INVOKE,       /* send, once the claim is durable */
+    COMMAND_ASK,          /* send the read that asks about the effect */
     COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
     COMMAND_OFFER,        /* a worker may take it */
     COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */

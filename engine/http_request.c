@@ -141,6 +141,7 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
         {"Saga-Attempt", attempt, false},
         {"Saga-Deadline", deadline, false},
         {"Saga-Compensates", invocation->compensates, false},
+        {"Saga-Reconciles", invocation->reconciles, false},
         /* Anything else would have to be unpacked within bounds. */
         {"Accept-Encoding", STR("identity"), false},
         {"traceparent", of_run ? traceparent(invocation, r->arena) : STR_NONE, true},

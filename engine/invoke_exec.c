@@ -562,7 +562,7 @@ static int env_render(struct task *task, const struct invocation *invocation, st
     struct arena *arena = &task->arena;
     bool compensates = invocation->direction == DIRECTION_COMPENSATE;
     size_t count = 0;
-    task->env = arena_array(arena, char *, (size_t)request->headers_count + 8);
+    task->env = arena_array(arena, char *, (size_t)request->headers_count + 9);
     variable_add(task, &count, STR("SAGA_KEY"), invocation->key);
     variable_add(task, &count, STR("SAGA_RUN"), invocation->run_id);
     variable_add(task, &count, STR("SAGA_STEP"), invocation->step);
@@ -570,6 +570,7 @@ static int env_render(struct task *task, const struct invocation *invocation, st
     variable_add(task, &count, STR("SAGA_ACTION"),
                  compensates ? STR("compensate") : STR("execute"));
     variable_add(task, &count, STR("SAGA_COMPENSATES"), invocation->compensates);
+    variable_add(task, &count, STR("SAGA_RECONCILES"), invocation->reconciles);
     bool own_path = false;
     for (uint16_t i = 0; i < request->headers_count; i++) {
         struct str name = request->headers[i].name, value;

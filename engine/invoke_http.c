@@ -892,8 +892,10 @@ static int prepare(struct transfer *transfer, const struct invocation *invocatio
                                    &transfer->request, err);
     if (code)
         return err_wrap(err, "service \"%s\"", service->name);
-    transfer->path =
-        arena_printf(&transfer->arena, "%s%s", transfer->target->path, transfer->request.path).ptr;
+    transfer->path = arena_printf(&transfer->arena, "%s%s",
+                                  invocation->request->from_origin ? "" : transfer->target->path,
+                                  transfer->request.path)
+                         .ptr;
     lines_make(transfer);
     return 0;
 }

@@ -85,6 +85,7 @@ static struct held *held_new(struct invoke_oauth *oauth, const struct invocation
     held->invocation.step = arena_str(arena, invocation->step);
     held->invocation.key = arena_str(arena, invocation->key);
     held->invocation.compensates = arena_str(arena, invocation->compensates);
+    held->invocation.reconciles = arena_str(arena, invocation->reconciles);
     held->limit_at.us = loop_mono().us + invocation->timeout_us;
     idmap_put(&oauth->held, invocation->id, held);
     return held;

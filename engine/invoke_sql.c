@@ -14,7 +14,7 @@
 enum { SQL_APPLY };
 static const char *const statements[] = {
     [SQL_APPLY] = "select saga.apply_or_raise_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
-                  "$12, $13, $14, $15)",
+                  "$12, $13, $14, $15, $16)",
 };
 
 enum slot_state {
@@ -712,6 +712,7 @@ static struct job *job_new(const struct invocation *invocation)
     local_add(sql, "saga.attempt", arena_printf(&scratch, "%u", invocation->attempt));
     local_add(sql, "saga.action", str_z(direction_name(invocation->direction)));
     local_add(sql, "saga.compensates", invocation->compensates);
+    local_add(sql, "saga.reconciles", invocation->reconciles);
     local_add(sql, "saga.deadline", wall_format(invocation->deadline_at, &scratch));
     arena_free(&scratch);
     return job;

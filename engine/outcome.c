@@ -176,10 +176,14 @@ static void error_fill(const struct reply *reply, struct str code, struct str me
 
 /* --- judging -------------------------------------------------------------------------------- */
 
-static enum outcome http_default(const struct reply *reply, const struct json *body)
+/* Accepted is not done where the participant can be asked for the end. */
+static enum outcome http_default(const struct plan_action *action, const struct reply *reply,
+                                 const struct json *body)
 {
     int status = reply->status;
     enum outcome outcome;
+    if (status == 202 && action->reconcile)
+        return OUTCOME_IN_PROGRESS;
     if (status >= 200 && status < 300)
         return OUTCOME_APPLIED;
     if (status == 429 || status == 503 || status == 425 || status == 408)
@@ -238,10 +242,11 @@ static enum outcome worker_default(const struct reply *reply)
     return reply->retryable ? OUTCOME_RETRYABLE : OUTCOME_REFUSED;
 }
 
-static enum outcome default_outcome(const struct reply *reply, const struct json *body)
+static enum outcome default_outcome(const struct plan_action *action, const struct reply *reply,
+                                    const struct json *body)
 {
     switch (reply->kind) {
-    case REPLY_HTTP: return http_default(reply, body);
+    case REPLY_HTTP: return http_default(action, reply, body);
     case REPLY_EXEC: return exec_default(reply);
     case REPLY_SQL:
     case REPLY_SQL_OPEN: return sql_default(reply);
@@ -258,7 +263,7 @@ static enum outcome default_outcome(const struct reply *reply, const struct json
     return OUTCOME_NONE;
 }
 
-static bool is_answer(const struct reply *reply)
+bool outcome_is_answer(const struct reply *reply)
 {
     return reply->kind == REPLY_HTTP || reply->kind == REPLY_EXEC || reply->kind == REPLY_SQL ||
            reply->kind == REPLY_SQL_OPEN || reply->kind == REPLY_WORKER;
@@ -300,6 +305,12 @@ static const struct json *response_value(const struct reply *reply, const struct
     return response;
 }
 
+const struct json *outcome_response(const struct reply *reply, struct arena *arena)
+{
+    bool is_source;
+    return response_value(reply, body_value(reply, arena, &is_source), arena);
+}
+
 /* The action's rules, first match wins. Returns OUTCOME_NONE if none matches; sets *failed to the
  * reason if a rule could not be evaluated before one matched. */
 static enum outcome rules_judge(const struct plan_action *action, const struct reply *reply,
@@ -308,7 +319,7 @@ static enum outcome rules_judge(const struct plan_action *action, const struct r
 {
     struct expr_scope with_response = *scope;
     failed->code = ERR_NONE;
-    if (!action->outcomes_count || !is_answer(reply))
+    if (!action->outcomes_count || !outcome_is_answer(reply))
         return OUTCOME_NONE;
     with_response.response = response_value(reply, body, arena);
     for (uint16_t i = 0; i < action->outcomes_count; i++) {
@@ -374,12 +385,12 @@ void outcome_judge(const struct plan_action *action, const struct reply *reply,
     bool is_source;
     struct err failed;
     struct str code, message;
-    *out = (struct verdict){.status = is_answer(reply) ? reply->status : 0};
+    *out = (struct verdict){.status = outcome_is_answer(reply) ? reply->status : 0};
     const struct json *body = body_value(reply, arena, &is_source);
 
     out->outcome = rules_judge(action, reply, body, scope, arena, &failed);
     if (out->outcome == OUTCOME_NONE) {
-        out->outcome = default_outcome(reply, body);
+        out->outcome = default_outcome(action, reply, body);
         if (failed.code != ERR_NONE && out->outcome == OUTCOME_APPLIED)
             out->outcome = OUTCOME_UNKNOWN;
     }

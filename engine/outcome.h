@@ -28,6 +28,13 @@ struct verdict {
 void outcome_judge(const struct plan_action *action, const struct reply *reply,
                    const struct expr_scope *scope, struct arena *arena, struct verdict *out);
 
+/* {status, headers, body} of an HTTP answer, {exit, stdout, stderr}, SQL's rows and count: what
+ * `response` reads. */
+const struct json *outcome_response(const struct reply *reply, struct arena *arena);
+
+/* The participant answered, whatever it said. */
+bool outcome_is_answer(const struct reply *reply);
+
 /* Joins the outcome of an attempt with an earlier unknown: applied > unknown > not applied. */
 enum outcome outcome_join(bool maybe_applied, enum outcome outcome);
 

@@ -125,18 +125,44 @@ static int pairs_encode(const struct plan_named *named, uint16_t count,
     return code;
 }
 
+/* Path and query of an address that the service gave: the host stays the declared one. */
+static int location_render(const struct plan_action *ask, const struct expr_scope *scope,
+                           struct arena *arena, struct str *out, struct err *err)
+{
+    const struct json *value;
+    int code = expr_eval(ask->http.location, scope, arena, &value, err);
+    if (code)
+        return err_wrap(err, "path");
+    struct str text = value->kind == JSON_STRING ? value->text : STR("");
+    const char *scheme = memmem(text.ptr, text.len, "://", 3);
+    const char *slash = text.ptr;
+    if (scheme)
+        slash = memchr(scheme + 3, '/', text.len - (size_t)(scheme + 3 - text.ptr));
+    if (!text.len || !slash || *slash != '/' || (!scheme && text.len > 1 && text.ptr[1] == '/'))
+        return err_set(err, ERR_INVALID, "path: \"%.*s\" is no address of a resource",
+                       (int)MIN(text.len, 80u), text.ptr);
+    *out = (struct str){slash, text.len - (size_t)(slash - text.ptr)};
+    return 0;
+}
+
 static int target_render(const struct plan_action *action, const struct expr_scope *scope,
                          struct str key_sent, struct arena *arena, struct buf *scratch,
                          struct str *out, struct err *err)
 {
     struct str path;
     char separator = '?';
-    int code = template_render_text(action->http.path, scope, TEXT_PERCENT, arena, &path, err);
-    if (code)
+    if (action->http.location) {
+        int code = location_render(action, scope, arena, &path, err);
+        if (code)
+            return code;
+        separator = memchr(path.ptr, '?', path.len) ? '&' : '?';
+    } else if (template_render_text(action->http.path, scope, TEXT_PERCENT, arena, &path, err) !=
+               0) {
         return err_wrap(err, "path");
+    }
     buf_add_str(scratch, path);
-    code = pairs_encode(action->http.query, action->http.query_count, scope, arena, &separator,
-                        scratch, err);
+    int code = pairs_encode(action->http.query, action->http.query_count, scope, arena, &separator,
+                            scratch, err);
     if (code)
         return err_wrap(err, "query");
     if (action->idempotency.place == KEY_PLACE_QUERY)
@@ -422,6 +448,36 @@ int render_action(const struct render *render, struct arena *arena, struct rende
     if (!code)
         request->hash = key_request_hash(request, body_json);
     return code;
+}
+
+int render_ask(const struct render *render, struct arena *arena, struct rendered *out,
+               struct expr_scope *scope, struct err *err)
+{
+    const struct plan *plan = render->run->plan;
+    const struct plan_action *action = render_plan_action(render);
+    const struct plan_action *ask = &action->reconcile->ask;
+    const struct effect_state *side =
+        instance_side((struct instance *)render->instance, render->direction);
+    const struct json *body_json;
+    int code = render_scope(render, arena, scope, err);
+    if (code)
+        return code;
+    *out = (struct rendered){.key = scope->key};
+    out->instance =
+        key_instance(&plan->steps[render->instance->step], render->instance->item, arena);
+    out->reconciles = key_format(out->key, action->idempotency.format, arena);
+    scope->key = out->reconciles;
+    scope->answer = stored_value(side->answer, arena);
+    struct request *request = &out->request;
+    request->action = ask;
+    if (ask->service != PLAN_SERVICE_NONE)
+        request->service = &plan->services[ask->service];
+    if (ask->kind == ACTION_SQL)
+        return sql_render(ask, scope, arena, request, err);
+    if (ask->kind == ACTION_EXEC)
+        return exec_render(ask, scope, arena, request, err);
+    request->from_origin = ask->http.location != NULL;
+    return http_render(ask, scope, STR_NONE, arena, &body_json, request, err);
 }
 
 int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us, struct err *err)

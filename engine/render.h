@@ -25,6 +25,7 @@ struct rendered {
     struct str key;         /* as the engine knows it */
     struct str key_sent;    /* as the participant gets it */
     struct str compensates; /* execute key, for compensations */
+    struct str reconciles;  /* of a read: the key it asks about, as the participant got it */
     struct str child;       /* of a child: its run id; the request's body is its input */
 };
 
@@ -32,6 +33,12 @@ struct rendered {
  * Errors: ERR_INVALID, naming the part and the missing path; nothing may be sent then. */
 MUST_USE int render_action(const struct render *render, struct arena *arena, struct rendered *out,
                            struct err *err);
+
+/* The read that asks about the effect: in it, `key` is the key as the participant got it. The hash
+ * is not set: a read may change between two attempts. Precondition: the action has a `reconcile`.
+ * Errors: ERR_INVALID. */
+MUST_USE int render_ask(const struct render *render, struct arena *arena, struct rendered *out,
+                        struct expr_scope *scope, struct err *err);
 
 /* The scope that the expressions of this action see; also for its `outcomes` and the step's `if`.
  * `key` is absent before the first claim. */

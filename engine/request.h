@@ -29,6 +29,7 @@ struct request {
     struct sha256 hash;                 /* kind, service, method, path, query, body: see key.h */
 
     struct str target;                  /* http: path and query, percent-encoded, starts with "/" */
+    bool from_origin;                   /* the target is not below the service's base path */
     const struct request_pair *headers; /* http: the service's, then the action's, then
                                          * Content-Type (the invoker adds the key and the Saga-
                                          * headers); exec: the declared environment */
@@ -49,8 +50,9 @@ struct invocation {
     const struct request *request;
     struct str run_id;
     struct str step;        /* instance: "charge" or "send.3" */
-    struct str key;         /* in the form the participant gets (format applied) */
+    struct str key;         /* in the form the participant gets (format applied); absent: a read */
     struct str compensates; /* execute key, on compensations only */
+    struct str reconciles;  /* the key that a read asks about, as the participant got it */
     enum direction direction;
     uint32_t attempt; /* 1-based */
     int64_t timeout_us;

@@ -20,6 +20,7 @@ static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
 static const char *const park_reason_names[] = NAMES(PARK_REASONS);
 static const char *const outcome_names[] = NAMES(OUTCOMES);
 static const char *const child_end_names[] = NAMES(CHILD_ENDS);
+static const char *const finding_source_names[] = NAMES(FINDING_SOURCES);
 
 static const char *name_at(const char *const *names, size_t count, unsigned index)
 {
@@ -64,6 +65,11 @@ const char *run_cause_name(enum run_cause cause)
 const char *park_reason_name(enum park_reason reason)
 {
     return name_at(park_reason_names, ARRAY_LEN(park_reason_names), reason);
+}
+
+const char *finding_source_name(enum finding_source source)
+{
+    return name_at(finding_source_names, ARRAY_LEN(finding_source_names), source);
 }
 
 enum run_state run_state_of(struct str name)
@@ -251,10 +257,11 @@ static void side_wait(struct run *run, struct instance *instance, enum direction
     struct due_node *due =
         direction == DIRECTION_COMPENSATE ? &instance->compensate_due : &instance->execute_due;
     due->direction = direction;
-    heap_remove(before == STEP_RETRYING ? &run->retries : &run->waits, &due->node);
+    bool sent = before == STEP_RETRYING || before == STEP_UNKNOWN;
+    heap_remove(sent ? &run->retries : &run->waits, &due->node);
     if (!wall_is_set(side->next_at))
         return;
-    if (side->state == STEP_RETRYING)
+    if (side->state == STEP_RETRYING || side->state == STEP_UNKNOWN)
         heap_set(&run->retries, &due->node, side->next_at.us);
     else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* claimed: its limit */
         heap_set(&run->waits, &due->node, side->next_at.us);
@@ -288,6 +295,7 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     side->stored = stored || (old.stored && old.generation == side->generation);
     side->output = text_keep(run, old.output, effect->state.output);
     side->error = text_keep(run, old.error, effect->state.error);
+    side->answer = text_keep(run, old.answer, effect->state.answer);
     side->items = text_keep(run, old.items, effect->state.items);
     if (!side->items.ptr && old.generation == side->generation)
         side->items = old.items;
@@ -345,6 +353,7 @@ void run_apply(struct run *run, const struct run_record *record)
     case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
     case RECORD_PIN: /* the image is of the old version until it is loaded again */
     case RECORD_ATTEMPT:
+    case RECORD_FINDING:
     case RECORD_INBOX: break; /* history: nothing decides on it */
     }
 }
@@ -446,6 +455,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->effect.ref.item = arena_str(arena, record->effect.ref.item);
         record->effect.state.output = arena_str(arena, record->effect.state.output);
         record->effect.state.error = arena_str(arena, record->effect.state.error);
+        record->effect.state.answer = arena_str(arena, record->effect.state.answer);
         record->effect.state.items = arena_str(arena, record->effect.state.items);
         break;
     case RECORD_RUN:
@@ -456,6 +466,12 @@ void run_record_copy(struct run_record *record, struct arena *arena)
     case RECORD_ATTEMPT:
         record->attempt.ref.item = arena_str(arena, record->attempt.ref.item);
         record->attempt.error = arena_str(arena, record->attempt.error);
+        break;
+    case RECORD_FINDING:
+        record->finding.ref.item = arena_str(arena, record->finding.ref.item);
+        record->finding.detail = arena_str(arena, record->finding.detail);
+        record->finding.body = arena_str(arena, record->finding.body);
+        record->finding.actor = arena_str(arena, record->finding.actor);
         break;
     case RECORD_INBOX:
         record->inbox.id = arena_str(arena, record->inbox.id);
@@ -495,6 +511,8 @@ static const char *side_check(const struct run *run, const struct instance *inst
         return "retrying without a time";
     if (side->attempts_free + side->attempts_base > side->attempts)
         return "more free or former attempts than attempts";
+    if (side->state == STEP_UNKNOWN && wall_is_set(side->next_at) && !wall_is_set(side->ask_until))
+        return "asked about without an end";
     if (side->state == STEP_REFUSED && side->maybe_applied && !side->by_hand)
         return "refused although an attempt may have been applied";
     if (direction == DIRECTION_COMPENSATE && !pending && side->claim_no &&

@@ -33,15 +33,16 @@ enum run_state {
 enum { RUN_STATE_COUNT = 1 RUN_STATES(X) }; /* for arrays by run_state */
 #undef X
 
-#define STEP_STATES(X)                                                                          \
-    X(STEP_PENDING, "pending")                                                                  \
-    X(STEP_CLAIMED, "claimed")   /* the key is durable; sent or about to be */                  \
-    X(STEP_RETRYING, "retrying") /* until next_at */                                            \
-    X(STEP_WAITING, "waiting")   /* timer */                                                    \
-    X(STEP_UNKNOWN, "unknown")   /* may or may not be applied, and nothing automatic is left */ \
-    X(STEP_APPLIED, "applied")                                                                  \
-    X(STEP_REFUSED, "refused") /* permanently not applied */                                    \
-    X(STEP_SKIPPED, "skipped")                                                                  \
+#define STEP_STATES(X)                                                                            \
+    X(STEP_PENDING, "pending")                                                                    \
+    X(STEP_CLAIMED, "claimed")   /* the key is durable; sent or about to be */                    \
+    X(STEP_RETRYING, "retrying") /* until next_at */                                              \
+    X(STEP_WAITING, "waiting")   /* timer */                                                      \
+    X(STEP_UNKNOWN, "unknown")   /* may or may not be applied: asked until the participant can */ \
+    /* tell, or nothing automatic is left */                                                      \
+    X(STEP_APPLIED, "applied")                                                                    \
+    X(STEP_REFUSED, "refused") /* permanently not applied */                                      \
+    X(STEP_SKIPPED, "skipped")                                                                    \
     X(STEP_WITHDRAWN, "withdrawn") /* a wait ended because the run turned back */
 enum step_state {
     STEP_NONE,
@@ -132,24 +133,31 @@ struct effect_state {
     struct wall key_valid_until;
     struct wall next_at; /* retrying: the next send; waiting: the end */
     struct wall ended_at;
-    struct str output; /* JSON text; absent: none */
-    struct str error;  /* JSON text {code, status, message, body}; absent: none */
+    /* Of an outcome that is or was unknown. */
+    struct wall unknown_at; /* since when: the end of the attempt, or its take-over */
+    struct wall ask_until;  /* unknown and next_at is set: asked until then; unset: not asked yet */
+    uint32_t findings;      /* what was learned about it otherwise than by an attempt's answer */
+    enum outcome found;     /* what the newest of them says */
+    struct str answer;      /* JSON text of the last answer, where `reconcile` may read it */
+    struct str output;      /* JSON text; absent: none */
+    struct str error;       /* JSON text {code, status, message, body}; absent: none */
     /* Of a for_each's own side (item ""): the JSON list of [key, item] that its instances stand
      * for. Fixed by the claim; absent in an update: as it was. */
     struct str items;
     bool stored; /* a row exists (memory only) */
 };
 
-#define RECORD_KINDS(X)                                                                           \
-    X(RECORD_START)   /* run_key and run are inserted; the whole group is skipped if not fresh */ \
-    X(RECORD_CLAIM)   /* an effect is inserted */                                                 \
-    X(RECORD_EFFECT)  /* an effect is updated */                                                  \
-    X(RECORD_ATTEMPT) /* an attempt that did not go right the first time */                       \
-    X(RECORD_RUN)     /* the run's own columns are updated */                                     \
-    X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */               \
-    X(RECORD_INBOX)   /* a row of the inbox is settled */                                         \
-    X(RECORD_PIN)     /* the run goes on under another version of its workflow */                 \
-    X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */   \
+#define RECORD_KINDS(X)                                                                            \
+    X(RECORD_START)   /* run_key and run are inserted; the whole group is skipped if not fresh */  \
+    X(RECORD_CLAIM)   /* an effect is inserted */                                                  \
+    X(RECORD_EFFECT)  /* an effect is updated */                                                   \
+    X(RECORD_ATTEMPT) /* an attempt that did not go right the first time */                        \
+    X(RECORD_FINDING) /* what was learned about an effect otherwise than by an attempt's answer */ \
+    X(RECORD_RUN)     /* the run's own columns are updated */                                      \
+    X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */                \
+    X(RECORD_INBOX)   /* a row of the inbox is settled */                                          \
+    X(RECORD_PIN)     /* the run goes on under another version of its workflow */                  \
+    X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */    \
     X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
     RECORD_NONE,
@@ -186,6 +194,30 @@ struct record_attempt {
     enum outcome outcome;
     int status;       /* 0: none */
     struct str error; /* JSON text or absent */
+};
+
+#define FINDING_SOURCES(X)                                                     \
+    X(FINDING_RECONCILE, "reconcile") /* the participant was asked */          \
+    X(FINDING_LATE, "late answer")    /* an attempt's answer, after its end */ \
+    X(FINDING_PERSON, "person")       /* settle */
+enum finding_source {
+    FINDING_NONE,
+#define X(id, name) id,
+    FINDING_SOURCES(X)
+#undef X
+};
+const char *finding_source_name(enum finding_source source);
+
+struct record_finding {
+    struct effect_ref ref;
+    uint32_t number; /* from 1, per key */
+    struct wall at;
+    enum finding_source source;
+    enum outcome says; /* retryable: proven not applied; unknown: it cannot tell */
+    int status;        /* of the read; 0: none */
+    struct str detail; /* one line for people */
+    struct str body;   /* JSON text of what it is based on; absent: nothing */
+    struct str actor;  /* of a person, or "" */
 };
 
 struct record_run {
@@ -234,6 +266,7 @@ struct run_record {
         struct record_start start;
         struct record_effect effect;
         struct record_attempt attempt;
+        struct record_finding finding;
         struct record_run run;
         struct record_event event;
         struct record_inbox inbox;

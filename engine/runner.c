@@ -716,6 +716,7 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     memcpy(flight->item, command->ref.item.ptr, command->ref.item.len);
     flight->ref.item.ptr = flight->item;
     flight->attempt = command->attempt;
+    flight->asks = command->kind == COMMAND_ASK;
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
@@ -736,6 +737,7 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
         .step = command->rendered.instance,
         .key = command->rendered.key_sent,
         .compensates = command->rendered.compensates,
+        .reconciles = command->rendered.reconciles,
         .direction = command->ref.direction,
         .attempt = command->attempt,
         .timeout_us = command->timeout_us,
@@ -758,7 +760,7 @@ void work_finish(struct runner *runner, struct work *work)
     answer.state = slot->run->now.state;
     for (uint32_t i = 0; i < work->decision.commands_count; i++) {
         const struct run_command *command = &work->decision.commands[i];
-        if (command->kind == COMMAND_INVOKE)
+        if (command->kind == COMMAND_INVOKE || command->kind == COMMAND_ASK)
             command_invoke(runner, slot, command);
         else if (command->kind == COMMAND_ROLLBACK)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
@@ -820,6 +822,7 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->event.reply.ref = flight->ref;
     work->event.reply.ref.item = arena_str(&work->arena, flight->ref.item);
     work->event.reply.attempt = flight->attempt;
+    work->event.reply.asked = flight->asks;
     work->event.reply.reply = reply;
     runner->stats.replies[reply->kind]++;
     flight_free(runner, flight);

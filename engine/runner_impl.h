@@ -46,6 +46,7 @@ struct flight {
     struct effect_ref ref;
     char *item;
     uint32_t attempt;
+    bool asks; /* a read: `attempt` numbers the finding */
 };
 
 /* A unit and the works whose records it holds. */

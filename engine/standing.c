@@ -1,13 +1,26 @@
 #include "engine/standing.h"
 
-#include "engine/attempt.h"
+#include "engine/unknown.h"
 #include "engine/wait.h"
 
-/* An unknown outcome fails the step only where repeating was allowed and did not help; elsewhere,
- * and at a pivot always, a person is needed. */
-static bool unknown_is_failure(const struct plan_step *step, const struct effect_state *side)
+/* Where repeating was allowed and did not help, the step has failed; elsewhere, and at a pivot
+ * always, a person is needed. */
+static enum standing unknown_standing(const struct plan_step *step, const struct effect_state *side)
 {
-    return !step->pivot && attempt_may_repeat(&step->action, side, side->ended_at);
+    if (side->outcome == OUTCOME_CONFLICT)
+        return STANDING_STOPPED;
+    if (step->on_failure == ON_FAILURE_CONTINUE)
+        return STANDING_DONE;
+    switch (unknown_way(&step->action, side, side->ended_at)) {
+    case UNKNOWN_REPEAT:
+    case UNKNOWN_FAIL: return step->pivot ? STANDING_STOPPED : STANDING_FAILED;
+    case UNKNOWN_GO_ON: return STANDING_DONE;
+    case UNKNOWN_ASK:
+    case UNKNOWN_PARK: return STANDING_STOPPED;
+    case UNKNOWN_NONE: break;
+    }
+    ASSERT(!"a way");
+    return STANDING_NONE;
 }
 
 enum standing standing_of(const struct plan_step *step, const struct effect_state *side)
@@ -22,11 +35,7 @@ enum standing standing_of(const struct plan_step *step, const struct effect_stat
     case STEP_SKIPPED: return STANDING_DONE;
     case STEP_REFUSED: return continues ? STANDING_DONE : STANDING_FAILED;
     case STEP_UNKNOWN:
-        if (side->outcome == OUTCOME_CONFLICT)
-            return STANDING_STOPPED;
-        if (continues)
-            return STANDING_DONE;
-        return unknown_is_failure(step, side) ? STANDING_FAILED : STANDING_STOPPED;
+        return unknown_is_asked(side) ? STANDING_MOVING : unknown_standing(step, side);
     case STEP_WITHDRAWN: return STANDING_NONE;
     case STEP_NONE: break;
     }

@@ -82,7 +82,12 @@
     X(TIME, ended_at, (effect)->state.ended_at)               \
     X(JSON, output, (effect)->state.output)                   \
     X(JSON, error, (effect)->state.error)                     \
-    X(JSON, items, (effect)->state.items)
+    X(JSON, items, (effect)->state.items)                     \
+    X(TIME, unknown_at, (effect)->state.unknown_at)           \
+    X(TIME, ask_until, (effect)->state.ask_until)             \
+    X(INT4, findings, (effect)->state.findings)               \
+    X(OUTCOME, found, (effect)->state.found)                  \
+    X(JSON, answer, (effect)->state.answer)
 
 #define ATTEMPT_COLUMNS(X, attempt)         \
     X(INT4, number, (attempt)->number)      \
@@ -91,6 +96,16 @@
     X(OUTCOME, outcome, (attempt)->outcome) \
     X(STATUS, status, (attempt)->status)    \
     X(JSON, error, (attempt)->error)
+
+#define FINDING_COLUMNS(X, finding)      \
+    X(INT4, number, (finding)->number)   \
+    X(TIME, at, (finding)->at)           \
+    X(SOURCE, source, (finding)->source) \
+    X(OUTCOME, says, (finding)->says)    \
+    X(STATUS, status, (finding)->status) \
+    X(TEXT, detail, (finding)->detail)   \
+    X(JSON, body, (finding)->body)       \
+    X(TEXT, actor, (finding)->actor)
 
 #define EVENT_COLUMNS(X, event)      \
     X(INT4, seq, (event)->seq)       \
@@ -130,6 +145,8 @@ static const char *const effect_names[] = {
     RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) EFFECT_COLUMNS(NAME_OF, ) NULL};
 static const char *const attempt_names[] = {
     RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) ATTEMPT_COLUMNS(NAME_OF, ) NULL};
+static const char *const finding_names[] = {
+    RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) FINDING_COLUMNS(NAME_OF, ) NULL};
 static const char *const event_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) EVENT_COLUMNS(NAME_OF, ) NULL};
 static const char *const inbox_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INBOX_COLUMNS(NAME_OF, ) NULL};
 static const char *const signal_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) SIGNAL_COLUMNS(NAME_OF, )
@@ -145,6 +162,7 @@ const char *const *pgunit_columns(enum pgunit_list list)
     case LIST_CLAIM:
     case LIST_EFFECT: return effect_names;
     case LIST_ATTEMPT: return attempt_names;
+    case LIST_FINDING: return finding_names;
     case LIST_EVENT: return event_names;
     case LIST_INBOX: return inbox_names;
     case LIST_SIGNAL: return signal_names;
@@ -274,6 +292,11 @@ static void put_OUTCOME(struct buf *out, enum outcome value)
     put_name(out, value, outcome_name(value));
 }
 
+static void put_SOURCE(struct buf *out, enum finding_source value)
+{
+    put_name(out, value, finding_source_name(value));
+}
+
 /* --- one row --- */
 
 static void set_be32(struct buf *buf, size_t at, uint32_t value)
@@ -353,6 +376,17 @@ static void put_attempt(struct pgunit *unit, const struct unit_run *run,
     RUN_KEY_COLUMNS(PUT, run)
     EFFECT_KEY_COLUMNS(PUT, step_id(run, &attempt->ref), &attempt->ref)
     ATTEMPT_COLUMNS(PUT, attempt)
+    ROW_END();
+}
+
+static void put_finding(struct pgunit *unit, const struct unit_run *run,
+                        const struct record_finding *finding)
+{
+    ROW_BEGIN(LIST_FINDING,
+              RUN_KEY_COLUMNS(ONE, ) EFFECT_KEY_COLUMNS(ONE, , ) FINDING_COLUMNS(ONE, ));
+    RUN_KEY_COLUMNS(PUT, run)
+    EFFECT_KEY_COLUMNS(PUT, step_id(run, &finding->ref), &finding->ref)
+    FINDING_COLUMNS(PUT, finding)
     ROW_END();
 }
 
@@ -441,6 +475,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
         case RECORD_CLAIM:
         case RECORD_EFFECT: break; /* put_effects */
         case RECORD_ATTEMPT: put_attempt(unit, run, &record->attempt); break;
+        case RECORD_FINDING: put_finding(unit, run, &record->finding); break;
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
         case RECORD_SIGNAL: put_signal(unit, run, &record->signal); break;

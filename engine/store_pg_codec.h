@@ -21,6 +21,7 @@
     X(LIST_CLAIM, "saga.effect_v2")    \
     X(LIST_EFFECT, "saga.effect_v2")   \
     X(LIST_ATTEMPT, "saga.attempt_v1") \
+    X(LIST_FINDING, "saga.finding_v1") \
     X(LIST_EVENT, "saga.event_v1")     \
     X(LIST_INBOX, "saga.inbox_v1")     \
     X(LIST_SIGNAL, "saga.signal_v1")   \

@@ -2,6 +2,7 @@
  * store_pg_inbox.c: the inbox, definitions that change, and questions.
  */
 #include "engine/store_pg_impl.h"
+#include "engine/unknown.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +275,26 @@ static void wait_describe(const struct plan_action *action, struct buf *out)
     json_write_string(str_z(signal ? action->wait_for.signal : action->child.workflow), out);
 }
 
+static bool retry_is_taken(const struct plan_action *action, struct wall key_valid_until,
+                           struct wall now)
+{
+    const struct effect_state side = {.key_valid_until = key_valid_until};
+    return action->reconcile || unknown_way(action, &side, now) == UNKNOWN_REPEAT;
+}
+
+/* Whether a person's retry is taken while its outcome is unknown: with a key that is honoured, one
+ * that is over, and without one. */
+static void again_describe(const char *name, const struct plan_action *action, struct buf *out)
+{
+    const struct wall before = {SECOND_US}, now = {2 * SECOND_US}, later = {3 * SECOND_US};
+    if (action->kind == ACTION_NONE || action_kind_waits(action->kind))
+        return;
+    buf_printf(out, ", \"%s\": {\"key\": %s, \"key_over\": %s, \"no_key\": %s}", name,
+               retry_is_taken(action, later, now) ? "true" : "false",
+               retry_is_taken(action, before, now) ? "true" : "false",
+               retry_is_taken(action, WALL_NONE, now) ? "true" : "false");
+}
+
 static void step_describe(const struct plan *plan, const struct plan_step *step, struct buf *out)
 {
     const struct plan_action *action = &step->action;
@@ -291,9 +312,9 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     else
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
-        buf_printf(out, ", \"compensate_kind\": \"%s\", \"compensate_effect\": \"%s\"",
-                   action_kind_name(step->compensate.kind),
-                   effect_tier_name(step->compensate.effect));
+        buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
+    again_describe("again", action, out);
+    again_describe("compensate_again", &step->compensate, out);
     queue_describe("queue", action, out);
     wait_describe(action, out);
     queue_describe("compensate_queue", &step->compensate, out);

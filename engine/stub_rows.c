@@ -120,6 +120,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
     case RECORD_SIGNAL: return signal_write(row, &record->signal);
     case RECORD_PIN: row->plan = record->pin.plan; return NULL;
     case RECORD_ATTEMPT:
+    case RECORD_FINDING:
     case RECORD_INBOX:
     case RECORD_BEGUN: return NULL;
     case RECORD_NONE:

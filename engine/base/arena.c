@@ -62,7 +62,8 @@ static struct arena_block *block_add(struct arena *arena, size_t wanted)
     return block;
 }
 
-void *arena_alloc(struct arena *arena, size_t size)
+/* Not zeroed yet. */
+static void *bytes_take(struct arena *arena, size_t size)
 {
     ASSERT(size < SIZE_MAX / 2);
     size = (MAX(size, (size_t)1) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
@@ -72,7 +73,12 @@ void *arena_alloc(struct arena *arena, size_t size)
     void *ptr = block->data + block->used;
     block->used += size;
     arena->used_bytes += size;
-    return memset(ptr, 0, size);
+    return ptr;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    return memset(bytes_take(arena, size), 0, size);
 }
 
 void *arena_alloc_array(struct arena *arena, size_t count, size_t size)
@@ -85,9 +91,9 @@ struct str arena_str(struct arena *arena, struct str text)
 {
     if (!text.ptr)
         return STR_NONE;
-    char *copy = arena_alloc(arena, text.len + 1);
-    if (text.len)
-        memcpy(copy, text.ptr, text.len);
+    char *copy = bytes_take(arena, text.len + 1);
+    memcpy(copy, text.ptr, text.len);
+    copy[text.len] = '\0';
     return (struct str){copy, text.len};
 }
 

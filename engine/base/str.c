@@ -53,15 +53,29 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
     return len;
 }
 
+size_t str_ascii_len(struct str text)
+{
+    size_t at = 0;
+    uint64_t word; /* nearly all text is ASCII, so eight bytes are looked at together */
+    for (; at + sizeof(word) <= text.len; at += sizeof(word)) {
+        memcpy(&word, text.ptr + at, sizeof(word));
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    while (at < text.len && (unsigned char)text.ptr[at] < 0x80)
+        at++;
+    return at;
+}
+
 bool str_is_utf8(struct str text)
 {
-    const unsigned char *p = (const unsigned char *)text.ptr;
-    size_t at = 0;
+    size_t at = str_ascii_len(text);
     while (at < text.len) {
-        size_t len = utf8_sequence(p + at, text.len - at);
+        size_t len = utf8_sequence((const unsigned char *)text.ptr + at, text.len - at);
         if (!len)
             return false;
         at += len;
+        at += str_ascii_len((struct str){text.ptr + at, text.len - at});
     }
     return true;
 }

@@ -47,6 +47,9 @@ static inline bool str_starts(struct str text, struct str prefix)
 int str_cmp(struct str a, struct str b);
 uint64_t str_hash(struct str text);
 
+/* Bytes before the first one that is not ASCII. */
+size_t str_ascii_len(struct str text);
+
 /* True if the bytes are well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, no more
  * than U+10FFFF). NUL is accepted here; whoever stores text refuses it by name. */
 bool str_is_utf8(struct str text);

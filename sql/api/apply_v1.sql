@@ -1,4 +1,4 @@
--- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items`,
+-- saga.apply_v2 as daemons below schema version 2 call it: their effects have no `items` and no findings,
 -- their runs no parents and no signals.
 create or replace function saga.apply_v1(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
@@ -19,14 +19,19 @@ begin
                             from unnest(p_starts) x);
     end if;
     if p_claims is not null then
-        v_claims := array(select row(x.*, null::json)::saga.effect_v2 from unnest(p_claims) x);
+        v_claims := array(select row(x.*, null::json, null::timestamptz, null::timestamptz, 0, null::text,
+                                     null::json)::saga.effect_v2
+                            from unnest(p_claims) x);
     end if;
     if p_effects is not null then
-        v_effects := array(select row(x.*, null::json)::saga.effect_v2 from unnest(p_effects) x);
+        v_effects := array(select row(x.*, null::json, null::timestamptz, null::timestamptz, 0, null::text,
+                                      null::json)::saga.effect_v2
+                             from unnest(p_effects) x);
     end if;
     select a.verdict, a.db_now, a.taken into verdict, db_now, taken
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, v_starts, p_runs, v_claims,
-                         v_effects, p_attempts, p_events, p_inbox, null, null, p_release, p_release_to) a;
+                         v_effects, p_attempts, null, p_events, p_inbox, null, null, p_release,
+                         p_release_to) a;
 end
 $$;
 comment on function saga.apply_v1(

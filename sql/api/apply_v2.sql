@@ -19,15 +19,16 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, event, inbox, signal. The lists are
--- unnested behind "offset 0", so that each row is found by its full primary key, also on tables
+-- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, signal. The
+-- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
 -- every unit.
 create or replace function saga.apply_v2(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
     p_starts saga.start_v2[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
-    p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_events saga.event_v1[],
+    p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_findings saga.finding_v1[],
+    p_events saga.event_v1[],
     p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
     p_release bigint, p_release_to text,
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
@@ -103,6 +104,7 @@ begin
             p_claims := array(select x from unnest(p_claims) x where run_id <> all (v_taken));
             p_effects := array(select x from unnest(p_effects) x where run_id <> all (v_taken));
             p_attempts := array(select x from unnest(p_attempts) x where run_id <> all (v_taken));
+            p_findings := array(select x from unnest(p_findings) x where run_id <> all (v_taken));
             p_events := array(select x from unnest(p_events) x where run_id <> all (v_taken));
             p_inbox := array(select x from unnest(p_inbox) x where run_id <> all (v_taken));
             p_signals := array(select x from unnest(p_signals) x where run_id <> all (v_taken));
@@ -143,12 +145,14 @@ begin
                                  claim_no, attempts, attempts_free, attempts_base, pickups,
                                  maybe_applied, by_hand, output_invalid, outcome, request_hash,
                                  claimed_at, budget_at, key_valid_until, next_at, ended_at,
-                                 output, error, items)
+                                 output, error, items, unknown_at, ask_until, findings, found,
+                                 answer)
         select c.shard, c.run_id, c.step_id, c.item, c.direction::saga.direction, c.generation,
                c.state::saga.step_state, c.claim_no, c.attempts, c.attempts_free,
                c.attempts_base, c.pickups, c.maybe_applied, c.by_hand, c.output_invalid,
                c.outcome::saga.outcome, c.request_hash, c.claimed_at, c.budget_at,
-               c.key_valid_until, c.next_at, c.ended_at, c.output, c.error, c.items
+               c.key_valid_until, c.next_at, c.ended_at, c.output, c.error, c.items,
+               c.unknown_at, c.ask_until, c.findings, c.found::saga.outcome, c.answer
           from (select * from unnest(p_claims) offset 0) c
           join saga.run r on r.shard = c.shard and r.run_id = c.run_id and r.turn = c.turn;
         get diagnostics v_done = row_count;
@@ -167,7 +171,9 @@ begin
                output_invalid = u.output_invalid, outcome = u.outcome::saga.outcome,
                request_hash = u.request_hash, claimed_at = u.claimed_at, budget_at = u.budget_at,
                key_valid_until = u.key_valid_until, next_at = u.next_at, ended_at = u.ended_at,
-               output = u.output, error = u.error
+               output = u.output, error = u.error, unknown_at = u.unknown_at,
+               ask_until = u.ask_until, findings = u.findings, found = u.found::saga.outcome,
+               answer = u.answer
           from (select x.*, x.direction::saga.direction as side
                   from unnest(p_effects) x offset 0) u
          where e.shard = u.shard and e.run_id = u.run_id and e.step_id = u.step_id
@@ -187,6 +193,14 @@ begin
                a.number, a.sent_at, a.ended_at, a.outcome::saga.outcome, a.status, a.error,
                v_daemon
           from unnest(p_attempts) a;
+    end if;
+    if p_findings is not null then
+        insert into saga.finding (shard, run_id, step_id, item, direction, generation, number, at,
+                                  source, says, status, detail, body, actor, daemon)
+        select f.shard, f.run_id, f.step_id, f.item, f.direction::saga.direction, f.generation,
+               f.number, f.at, f.source, f.says::saga.outcome, f.status, f.detail, f.body, f.actor,
+               v_daemon
+          from unnest(p_findings) f;
     end if;
     if p_events is not null then
         insert into saga.event (shard, run_id, seq, at, what, step, detail, actor)
@@ -243,6 +257,6 @@ end
 $$;
 comment on function saga.apply_v2(
     text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v1[], saga.effect_v2[],
-    saga.effect_v2[], saga.attempt_v1[], saga.event_v1[], saga.inbox_v1[],
+    saga.effect_v2[], saga.attempt_v1[], saga.finding_v1[], saga.event_v1[], saga.inbox_v1[],
     saga.signal_v1[], saga.pin_v1[], bigint, text) is
     'Writes one unit of a lane as one transaction. [engine]';

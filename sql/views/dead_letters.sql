@@ -21,6 +21,8 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'attempts', e.attempts, 'maybe_applied', e.maybe_applied,
                    'request_hash', pg_catalog.encode(e.request_hash, 'hex'),
                    'key_valid_until', saga.time_text(e.key_valid_until),
+                   'unknown_since', saga.time_text(case when e.maybe_applied
+                                                        then e.unknown_at end),
                    'output', e.output, 'error', e.error)
                    order by e.claim_no, e.direction, e.generation)
           from saga.effect e
@@ -33,7 +35,15 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    order by coalesce(a.sent_at, a.ended_at), a.number)
           from saga.attempt a
          where a.shard = r.shard and a.run_id = r.run_id) as attempts,
-       r.shard
+       r.shard,
+       (select pg_catalog.json_agg(pg_catalog.json_build_object(
+                   'step', f.step_id || case when f.item = '' then '' else '.' || f.item end,
+                   'direction', f.direction, 'number', f.number, 'at', saga.time_text(f.at),
+                   'source', f.source, 'says', f.says, 'status', f.status, 'detail', f.detail,
+                   'body', f.body, 'actor', nullif(f.actor, ''))
+                   order by f.at, f.number)
+          from saga.finding f
+         where f.shard = r.shard and f.run_id = r.run_id) as findings
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -50,17 +60,18 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        cross join lateral (
             select case e.direction when 'execute' then x.step ->> 'kind'
                                     else x.step ->> 'compensate_kind' end as kind,
-                   case e.direction when 'execute' then x.step ->> 'effect'
-                                    else x.step ->> 'compensate_effect' end as effect,
+                   case e.direction when 'execute' then x.step -> 'again'
+                                    else x.step -> 'compensate_again' end as again,
                    x.step ->> 'on_failure' as on_failure
               from pg_catalog.json_array_elements(w.steps) x (step)
              where x.step ->> 'id' = e.step_id) d
        where e.shard = r.shard and e.run_id = r.run_id and e.items is null
          and (e.outcome = 'conflict'
               or (e.state = 'unknown'
-                  and (d.kind = 'child' or d.effect = 'irreversible'
-                       or (d.effect = 'compensable'
-                           and not coalesce(e.key_valid_until >= pg_catalog.now(), false)))))
+                  and not coalesce((d.again ->> case
+                          when e.key_valid_until is null then 'no_key'
+                          when e.key_valid_until >= pg_catalog.now() then 'key'
+                          else 'key_over' end)::boolean, d.kind <> 'child')))
          and (e.direction = 'compensate' or d.on_failure <> 'continue')
          and not exists (
              select from saga.effect n
@@ -93,3 +104,5 @@ comment on column saga.dead_letters.effects is
     'every action and compensation with its key, state, hash and answer: the checkpoint';
 comment on column saga.dead_letters.attempts is 'attempts that did not go right';
 comment on column saga.dead_letters.shard is 'the shard of the run';
+comment on column saga.dead_letters.findings is
+    'what was learned about unknown outcomes: by asking, from late answers, from people';

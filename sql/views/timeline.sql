@@ -28,6 +28,15 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
            1, a.number
       from saga.shard s join saga.attempt a on a.shard = s.shard
     union all
+    select f.at, f.run_id, f.step_id || case when f.item = '' then '' else '.' || f.item end,
+           case f.source when 'reconcile' then 'asked' when 'person' then 'settled'
+                         else 'late answer' end,
+           case f.says when 'retryable' then 'not applied' when 'in_progress' then 'in progress'
+                       when 'unknown' then 'cannot tell' else f.says::text end ||
+           case when f.detail = '' then '' else ': ' || f.detail end ||
+           case when f.actor = '' then '' else ' by ' || f.actor end, 1, 1000000 + f.number
+      from saga.shard s join saga.finding f on f.shard = s.shard
+    union all
     select e.ended_at, e.run_id,
            e.step_id || case when e.item = '' then '' else '.' || e.item end,
            case when e.direction = 'execute' then e.state::text

@@ -1,7 +1,7 @@
 -- One row per open run: the one thing that it waits for. saga.runs and saga.why_waiting show it.
 --
 -- In this order: a person (parked), a resume (paused), a living owner; then of its effects, the
--- nearest to an answer: participant, then retry, then what it waits for by its kind of action
+-- nearest to an answer: participant, then retry, then reconcile, then what it waits for by its kind of action
 -- (worker, child, signal, timer); else the next decision (claim).
 create or replace view saga.waiting_v1 as
 select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
@@ -11,6 +11,7 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
             when not coalesce(l.last_time + 3 * l.ttl > pg_catalog.clock_timestamp(), false)
                  then 'owner'
             when e.state = 'retrying' then 'retry'
+            when e.state = 'unknown' then 'reconcile'
             when d.kind = 'worker' then 'worker'
             when d.kind = 'child' then 'child'
             when e.state = 'claimed' then 'participant'
@@ -30,7 +31,8 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
       select x.step_id, x.item, x.direction, x.state, x.next_at, x.claimed_at, x.attempts, x.error
         from saga.effect x
        where x.shard = r.shard and x.run_id = r.run_id
-         and x.state in ('claimed', 'retrying', 'waiting')
+         and (x.state in ('claimed', 'retrying', 'waiting')
+              or (x.state = 'unknown' and x.next_at is not null)) -- the participant is asked
          and x.items is null -- a loop waits for its items
        order by x.state, x.next_at, x.claim_no
        limit 1) e on true

@@ -185,7 +185,9 @@ static void done_check(struct world *world, const struct row_run *row, uint16_t 
     if (!forward)
         world_fail(world, "run %s is completed without step %s", row->id.ptr, name.ptr);
     else if (forward->state.state != STEP_APPLIED && forward->state.state != STEP_SKIPPED &&
-             step->on_failure != ON_FAILURE_CONTINUE)
+             step->on_failure != ON_FAILURE_CONTINUE &&
+             !(forward->state.state == STEP_UNKNOWN &&
+               step->action.on_unknown == ON_UNKNOWN_CONTINUE))
         world_fail(world, "run %s is completed, but step %s is %s", row->id.ptr, name.ptr,
                    step_state_name(forward->state.state));
     if (newest(row, index, item, DIRECTION_COMPENSATE))
@@ -211,7 +213,8 @@ static void completed_check(struct world *world, const struct row_run *row, uint
 static bool in_motion(const struct effect_state *side)
 {
     return side->state == STEP_CLAIMED || side->state == STEP_RETRYING ||
-           side->state == STEP_WAITING;
+           side->state == STEP_WAITING ||
+           (side->state == STEP_UNKNOWN && wall_is_set(side->next_at)); /* it is asked about */
 }
 
 /* No more items than max_parallel are in motion, in either direction. */
@@ -258,7 +261,7 @@ static void turn_check(struct world *world, const struct row_run *row,
 }
 
 /* A step begins only when the items of the loops that it needs are through; one that a person has
- * sent again since does not count. */
+ * sent again since, or that the way back asks about, does not count. */
 static void join_check(struct world *world, const struct row_run *row,
                        const struct record_effect *begun)
 {
@@ -268,7 +271,8 @@ static void join_check(struct world *world, const struct row_run *row,
             const struct record_effect *item = &row->effects[i];
             if (item->ref.step == step->needs[n] && item->ref.item.len &&
                 item->ref.direction == DIRECTION_EXECUTE && item->ref.generation == 1 &&
-                in_motion(&item->state) && !item->state.attempts_base)
+                in_motion(&item->state) && !item->state.attempts_base &&
+                !(item->state.state == STEP_UNKNOWN && row->now.direction == DIRECTION_COMPENSATE))
                 world_fail(world, "run %s began %s before item %s of %s was through", row->id.ptr,
                            step->id, item->ref.item.ptr, row->plan->steps[step->needs[n]].id);
         }

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 os.chdir(ROOT)
 BUILD = os.environ.get("BUILD", "build")
 OUT = os.path.join(BUILD, "mutants")
-SEEDS = "4000"
+SEEDS = "8000"
 VERBOSE = os.environ.get("V")
 CFLAGS = ("-std=gnu11 -D_GNU_SOURCE -I. -O0 -w " +
           subprocess.run(["pkg-config", "--cflags", "libcrypto"], text=True,
@@ -26,18 +26,31 @@ CFLAGS = ("-std=gnu11 -D_GNU_SOURCE -I. -O0 -w " +
     (["-fsanitize=address,undefined"] if "asan" in BUILD else [])
 
 MUTANTS = [
-    ("an unknown outcome is repeated without key support", "engine/attempt.c",
+    ("an unknown outcome is repeated without key support", "engine/unknown.c",
      "return wall_is_set(side->key_valid_until) && at.us <= side->key_valid_until.us;",
      "return true;"),
     ("a claimed effect is sent again after a take-over, whatever its tier", "engine/attempt.c",
-     "may_repeat = attempt_may_repeat(action, &side, now);", "may_repeat = true;"),
+     "way = unknown_way(action, &side, now);", "way = UNKNOWN_REPEAT;"),
     ("a later refusal wipes out an earlier unknown", "engine/attempt.c",
      "side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;\n        side.ended_at = "
      "draft->event->now;\n        break;\n    case OUTCOME_CONFLICT:",
      "side.state = STEP_REFUSED;\n        side.maybe_applied = false;\n        side.ended_at = "
      "draft->event->now;\n        break;\n    case OUTCOME_CONFLICT:"),
     ("an unknown attempt is forgotten", "engine/attempt.c",
-     "if (verdict.outcome == OUTCOME_UNKNOWN)\n        side.maybe_applied = true;", ""),
+     "if (verdict.outcome == OUTCOME_UNKNOWN || accepted) {", "if (accepted) {"),
+    ("an early \"not applied\" is believed", "engine/ask.c",
+     "reply->sent_at.us < settled.us;", "false;"),
+    ("an answer counts from when it is read, not from when it was asked for", "engine/ask.c",
+     "reply->sent_at.us < settled.us;", "draft->event->now.us < settled.us;"),
+    ("a question that failed counts as \"not applied\"", "engine/ask.c",
+     "if (is_readable(reply)) {",
+     "if (reply->kind == REPLY_HTTP && reply->status >= 500)\n"
+     "        finding.says = OUTCOME_RETRYABLE;\n    else if (is_readable(reply)) {"),
+    ("accepted counts as done", "engine/outcome.c",
+     "return OUTCOME_IN_PROGRESS;\n    if (status >= 200", "return OUTCOME_APPLIED;\n    if (status >= 200"),
+    ("what was asked about in vain is sent again", "engine/unknown.c",
+     "case EFFECT_IRREVERSIBLE: return action->reconcile ? UNKNOWN_ASK : UNKNOWN_PARK;",
+     "case EFFECT_IRREVERSIBLE: return action->reconcile ? UNKNOWN_REPEAT : UNKNOWN_PARK;"),
     ("a step is undone before what was built on it", "compensations/unwind.c",
      "free &= settled[step->needed_by[n]];", ";"),
     ("an unknown step on the way back is taken for not applied", "compensations/undo.c",

@@ -65,6 +65,19 @@ static const char *service_pick(struct rand *rand)
     return pick(rand, services, ARRAY_LEN(services));
 }
 
+/* How the service is asked about what it does; of either direction. */
+static void reconcile_write(struct rand *rand, const char *service, struct buf *out)
+{
+    buf_printf(out,
+               "reconcile: {get: %s/ask, query: {key: \"${{ key }}\"}, "
+               "applied: response.body.state == 'done', in_progress: response.body.state == "
+               "'running', refused: response.body.state == 'refused', not_applied: "
+               "response.body.state == 'none', output: {id: \"${{ response.body.id }}\"}, every: "
+               "%ums, max_every: 3s, for: %us}",
+               service, 100 * (1 + (unsigned)rand_below(rand, 20)),
+               1 + (unsigned)rand_below(rand, 30));
+}
+
 static void undo_write(struct rand *rand, unsigned step, struct buf *out)
 {
     const char *tolerant = rand_chance(rand, 30) ? ", tolerant: true" : "";
@@ -78,8 +91,14 @@ static void undo_write(struct rand *rand, unsigned step, struct buf *out)
         buf_printf(out, "%s%s}\n", rand_chance(rand, 60) ? ", effect: idempotent" : "", tolerant);
         return;
     }
-    buf_printf(out, "    compensate: {post: %s/undo%u, body: {n: \"${{ input.n }}\"}%s}\n",
-               service_pick(rand), step, tolerant);
+    const char *service = service_pick(rand);
+    buf_printf(out, "    compensate: {post: %s/undo%u, body: {n: \"${{ input.n }}\"}%s", service,
+               step, tolerant);
+    if (rand_chance(rand, 40)) {
+        buf_add_z(out, ", ");
+        reconcile_write(rand, service, out);
+    }
+    buf_add_z(out, "}\n");
 }
 
 /* A request or a worker's task. */
@@ -101,8 +120,18 @@ static void effect_step_write(struct rand *rand, unsigned step, bool last, bool 
         worker_write(rand, "do", step, out);
         buf_add_z(out, "}\n");
     } else {
-        buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n",
-                   service_pick(rand), step);
+        static const char *const on_unknown[] = {"park", "compensate", "continue"};
+        const char *service = service_pick(rand);
+        buf_printf(out, "    action: {post: %s/do%u, body: {n: \"${{ input.n }}\"}}\n", service,
+                   step);
+        if (rand_chance(rand, 40)) {
+            buf_add_z(out, "    ");
+            reconcile_write(rand, service, out);
+            buf_add_z(out, "\n");
+        }
+        if (rand_chance(rand, 12))
+            buf_printf(out, "    on_unknown: %s\n",
+                       pick(rand, on_unknown, ARRAY_LEN(on_unknown) - (pivot || irreversible)));
     }
     if (!irreversible)
         undo_write(rand, step, out);
@@ -187,10 +216,10 @@ struct plan *workflow_make(struct rand *rand, const char *name, unsigned number,
                      "n: {type: integer}}}\n"
                      "services:\n"
                      "  keyed: {url: \"http://127.0.0.1:1\", timeout: 2s, "
-                     "idempotency: {header: Idempotency-Key, ttl: 1h}}\n"
+                     "idempotency: {header: Idempotency-Key, ttl: 1h, settle_after: 3s}}\n"
                      "  brief: {url: \"http://127.0.0.1:3\", timeout: 2s, "
-                     "idempotency: {header: Idempotency-Key, ttl: 5s}}\n"
-                     "  keyless: {url: \"http://127.0.0.1:2\", timeout: 2s, idempotency: none}\n"
+                     "idempotency: {header: Idempotency-Key, ttl: 5s, settle_after: 3s}}\n"
+                     "  keyless: {url: \"http://127.0.0.1:2\", timeout: 5s, idempotency: none}\n"
                      "steps:\n");
     for (unsigned i = 0; i < steps; i++)
         step_write(rand, i, i + 1 == steps, child, &text);

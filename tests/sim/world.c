@@ -299,6 +299,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         break;
     case RECORD_PIN: row->plan = record->pin.plan; break;
     case RECORD_ATTEMPT:
+    case RECORD_FINDING:
     case RECORD_INBOX:
     case RECORD_BEGUN: break;
     case RECORD_NONE:
@@ -570,9 +571,14 @@ static struct sim_invocation *invocation_find(struct daemon *daemon, uint64_t id
     return NULL;
 }
 
+/* Together less than a timeout and settle_after, as the workflows declare. */
+#define ASK_LAG_US SECOND_US
+#define ACCEPTED_MS_MAX 2500
+
 struct delivery { /* a request on the wire */
     uint64_t invocation;
     struct str key, service;
+    bool asks, can_be_asked;
     enum effect_tier effect;
     int64_t timeout_us, sent_at;
     struct reply reply;
@@ -596,6 +602,19 @@ static void reply_later(struct world_event *event, struct delivery *delivery, in
     next->incarnation = event->incarnation;
 }
 
+/* What was accepted is done, or turns out not to be possible. */
+static void accepted_done(struct world_event *event)
+{
+    struct ledger_entry *entry = event->data;
+    entry->accepted = false;
+    if (world_fault(event->world, event->world->faults.refuse, 30))
+        entry->refuses = true;
+    else
+        world_effect(event->world, entry);
+    world_trace(event->world, "participant: %s was %s", entry->key,
+                entry->refuses ? "refused at last" : "done at last");
+}
+
 /* The participant works: what it answers, and what its ledger says afterwards. */
 static void participant_work(struct world *world, struct delivery *delivery)
 {
@@ -609,6 +628,10 @@ static void participant_work(struct world *world, struct delivery *delivery)
         entry->refuses = world_fault(world, world->faults.refuse, 12);
     }
     delivery->reply.kind = REPLY_HTTP;
+    if (entry->accepted) {
+        delivery->reply.status = 202;
+        return;
+    }
     if (honours_key && entry->effects) {
         if (world_fault(world, world->faults.refuse,
                         8)) { /* validates before it looks for the key */
@@ -628,17 +651,52 @@ static void participant_work(struct world *world, struct delivery *delivery)
         delivery->reply.status = 503;
         return;
     }
+    if (delivery->can_be_asked && !entry->accepted && !entry->effects &&
+        world_fault(world, world->faults.accept, 25)) {
+        entry->accepted = true;
+        delivery->reply.status = 202;
+        world_schedule(world, world_between_ms(world, 100, ACCEPTED_MS_MAX), -1, entry,
+                       accepted_done);
+        return;
+    }
     world_effect(world, entry);
     delivery->reply.status = world_fault(world, world->faults.error_after, 10) ? 500 : 200;
     delivery->reply.body = world_fault(world, world->faults.poison, 5) ? STR("{\"id\":\"poison\"}")
                                                                        : STR("{\"id\":\"first\"}");
 }
 
+/* What it says of the key that is asked about. */
+static void participant_tell(struct world *world, struct delivery *delivery)
+{
+    struct ledger_entry *entry = world_ledger(world, delivery->key);
+    bool lags = world_fault(world, world->faults.ask_lags, 40) &&
+                !str_eq_z(delivery->service, "keyless") && /* which declares no settle_after */
+                world->now < entry->first_at + ASK_LAG_US;
+    delivery->reply.kind = REPLY_HTTP;
+    delivery->reply.status = 200;
+    if (world_fault(world, world->faults.ask_fails, 30)) {
+        static const int statuses[] = {200, 503, 500, 401, 429};
+        delivery->reply.status = statuses[rand_below(&world->rand, ARRAY_LEN(statuses))];
+        delivery->reply.body = STR("{}");
+    } else if (entry->effects && !lags) {
+        delivery->reply.body = STR("{\"state\":\"done\",\"id\":\"told\"}");
+    } else if (entry->accepted) {
+        delivery->reply.body = STR("{\"state\":\"running\"}");
+    } else if (entry->decided && entry->refuses) {
+        delivery->reply.body = STR("{\"state\":\"refused\"}");
+    } else {
+        delivery->reply.body = STR("{\"state\":\"none\"}");
+    }
+}
+
 static void request_arrived(struct world_event *event)
 {
     struct world *world = event->world;
     struct delivery *delivery = event->data;
-    participant_work(world, delivery);
+    if (delivery->asks)
+        participant_tell(world, delivery);
+    else
+        participant_work(world, delivery);
     world_trace(world, "participant %.*s: %s -> %d", (int)delivery->service.len,
                 delivery->service.ptr, delivery->key.ptr, delivery->reply.status);
     if (world_fault(world, world->faults.lose_answer, 15)) {
@@ -650,6 +708,23 @@ static void request_arrived(struct world_event *event)
         return;
     }
     reply_later(event, delivery, world_between_ms(world, 1, 200));
+}
+
+/* A question stands in the row before it is sent, and only what is unknown is asked about. */
+static void ask_check(struct world *world, const struct invocation *invocation)
+{
+    struct row_run *row = world_row(world, invocation->run_id);
+    for (uint32_t i = 0; row && i < row->effects_count; i++) {
+        const struct record_effect *effect = &row->effects[i];
+        struct str name =
+            key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
+        if (str_eq(name, invocation->step) && effect->ref.direction == invocation->direction &&
+            effect->state.findings == invocation->attempt && effect->state.state == STEP_UNKNOWN &&
+            wall_is_set(effect->state.next_at))
+            return;
+    }
+    world_fail(world, "%s is asked about (%u), which its row does not say",
+               invocation->reconciles.ptr, invocation->attempt);
 }
 
 /* Law 3: whatever is sent was claimed durably, under this attempt, in a direction that allows it.
@@ -697,7 +772,8 @@ static void sim_start(void *arg, const struct invocation *from)
     struct world *world = daemon->world;
     struct sim_invocation *invocation = arena_new(&world->arena, struct sim_invocation);
     invocation->id = from->id;
-    invocation->key = arena_str(&world->arena, from->key);
+    bool asks = from->reconciles.ptr != NULL;
+    invocation->key = arena_str(&world->arena, asks ? from->reconciles : from->key);
     invocation->run_id = arena_str(&world->arena, from->run_id);
     map_insert(&daemon->invocations, &invocation->node, rand_mix(from->id));
     if (from->request->action->kind == ACTION_SQL) {
@@ -705,12 +781,17 @@ static void sim_start(void *arg, const struct invocation *from)
                        sql_answered);
         return;
     }
-    claim_check(world, from);
-    world_trace(world, "daemon %d sends %s attempt %u", daemon->index, from->key.ptr,
-                from->attempt);
+    if (asks)
+        ask_check(world, from);
+    else
+        claim_check(world, from);
+    world_trace(world, "daemon %d %s %s, %u", daemon->index, asks ? "asks about" : "sends",
+                invocation->key.ptr, from->attempt);
     struct delivery *delivery = arena_new(&world->arena, struct delivery);
     delivery->invocation = from->id;
     delivery->key = invocation->key;
+    delivery->asks = asks;
+    delivery->can_be_asked = from->request->action->reconcile != NULL;
     delivery->service = str_z(from->request->service->name);
     delivery->timeout_us = from->timeout_us;
     delivery->sent_at = world->now;
@@ -1269,8 +1350,9 @@ static void operator_help(struct world *world, struct row_run *row)
             key_instance(&row->plan->steps[effect->ref.step], effect->ref.item, &world->arena);
         struct str key =
             key_make(row->id, name, effect->ref.direction, effect->ref.generation, &world->arena);
-        if (workers_busy(world, key))
-            return; /* it may still happen */
+        if (workers_busy(world, key) || world_ledger(world, key)->accepted)
+            return;        /* it may still happen */
+        verb.force = true; /* the ledger knows better than what was asked */
         verb.kind = EVENT_SETTLE;
         verb.step = arena_printf(&world->arena, STR_FMT ":%s", STR_ARG(name),
                                  direction_name(effect->ref.direction));

@@ -33,6 +33,9 @@ struct world_faults {
     bool refuse;          /* participants refuse some keys for good */
     bool transient;       /* 503 before doing anything */
     bool error_after;     /* 500 after the effect */
+    bool accept;          /* 202 where it can be asked: the work is done, or refused, later */
+    bool ask_fails;       /* questions are not answered, or with what proves nothing */
+    bool ask_lags;        /* a read does not see the newest effects yet */
     bool poison;          /* answers that the database refuses to store */
     bool cancel;          /* operators cancel */
     bool signals;         /* signals come, early, late and twice */
@@ -57,6 +60,7 @@ struct ledger_entry {
     uint64_t first_order;       /* when the first effect happened, in order over the world */
     bool refuses;               /* this key is refused for good */
     bool decided;
+    bool accepted;         /* it was answered with 202, and what becomes of it is still open */
     uint32_t completed_by; /* the attempt of a worker whose completion counted; 0: none */
 };
 

@@ -224,12 +224,12 @@ class Apply(CtlCase):
         self.write("a.yaml", GOOD % "a")
         self.write("b.yaml", GOOD % "b")
         found = {"file": "b.yaml", "line": 0, "column": 0, "span": 1, "severity": "warning",
-                 "code": "W318", "message": "the current workflow `p` does not fit",
+                 "code": "W319", "message": "the current workflow `p` does not fit",
                  "help": None, "other": None}
         self.fake.on("POST", "/v1/validate", {"ok": True, "diagnostics": [found]})
         result = self.ctl("apply", "a.yaml", "b.yaml")
         self.assert_exit(0, result)
-        self.assertEqual(1, result.err.count("b.yaml: warning[W318]: the current workflow `p`"))
+        self.assertEqual(1, result.err.count("b.yaml: warning[W319]: the current workflow `p`"))
         self.assertNotIn("a.yaml: warning", result.err)
 
     def test_all_or_nothing(self):

@@ -113,6 +113,11 @@ static void limited(void **state)
     assert_int_equal(diags.count, DIAGS_MAX);
     assert_int_equal(diags.errors, DIAGS_MAX + 7);
     assert_int_equal(diags.left_out, 7);
+    struct diag *last = diag_add(&diags, DIAG_WARNING, "W100", 1, 1, 1, "one more");
+    assert_true(diags_are_full(&diags) && !diag_is_seen(&diags, last));
+    assert_true(diag_is_seen(&diags, &diags.list[DIAGS_MAX - 1]));
+    assert_int_equal(diags.warnings, 1);
+    diags.left_out--;
     assert_non_null(strstr(printed(&diags, false, &out), "a.yaml: 7 more not shown\n"));
     diags_free(&diags);
     buf_free(&out);

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "dsl/dsl.h"
 #include "dsl/lint.h"
@@ -357,55 +356,6 @@ static void configured_services(void **state)
     plan_unref(plan);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define LARGE_FILE_MS 2000
-#else
-#define LARGE_FILE_MS 100
-#endif
-
-/* A file of 500 steps compiles in some 20 ms and well below 20 MiB; a slow machine gets more. */
-static void large_file(void **state)
-{
-    struct buf source = {0};
-    struct timespec from, to;
-    (void)state;
-    buf_add_z(&source, "workflow: big\nrun_id: big-${{ input.id }}\n"
-                       "services: {s: {url: \"http://h\", idempotency: {header: K, ttl: 1d}}}\n"
-                       "steps:\n");
-    for (int i = 0; i < PLAN_STEPS_MAX; i++)
-        buf_printf(&source,
-                   "  - id: step_%d\n"
-                   "    action:\n"
-                   "      post: s/things/${{ input.id }}\n"
-                   "      query: {a: \"${{ input.a }}\"}\n"
-                   "      body: {n: \"${{ input.n + %d }}\", prev: \"${{ default(steps.%s%d.output"
-                   ".id, omit) }}\"}\n"
-                   "      outcomes: [{when: \"response.status == 429 && response.body.code == "
-                   "'quota'\", is: refused}]\n"
-                   "    compensate: {delete: \"s/things/${{ input.id }}/%d\"}\n"
-                   "    retry: {attempts: 5, delay: 1s, budget: 2m}\n",
-                   i, i, "step_", i ? i - 1 : 0, i);
-    char *self = strstr(source.data, "steps.step_0.output"); /* the first step has no one before */
-    memcpy(self, "input.without_step0", 19);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-    struct plan *plan = compile(source.data);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
-    double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
-    print_message("500 steps, %zu KiB: %.1f ms, plan %zu KiB\n", source.len / 1024, ms,
-                  plan->plan_arena.used_bytes / 1024);
-    assert_int_equal(plan->steps_count, PLAN_STEPS_MAX);
-    assert_true(ms < LARGE_FILE_MS);
-    assert_true(plan->plan_arena.used_bytes < 20 * 1024 * 1024);
-
-    struct buf schedule = {0};
-    dsl_print_schedule(plan, &schedule);
-    assert_non_null(strstr(schedule.data, "undoes step_498, step_497"));
-    assert_non_null(strstr(schedule.data, "... (499 in all)"));
-    buf_free(&schedule);
-    plan_unref(plan);
-    buf_free(&source);
-}
-
 /* Loops, waits, workers and children fill their fields, with the defaults that the engine relies
  * on. */
 static void waits_and_loops(void **state)
@@ -590,6 +540,28 @@ static void local_times(void **state)
     arena_free(&arena);
 }
 
+/* Past the limit of diagnostics the help of one is not given to another. */
+static void help_past_the_limit(void **state)
+{
+    struct diags diags;
+    struct buf source = {0};
+    (void)state;
+    buf_add_z(&source, "workflow: w\nsteps:\n- id: a\n  effect: pure\n");
+    for (int i = 0; i < DIAGS_MAX; i++)
+        buf_printf(&source, "  wrong_%d: 1\n", i);
+    buf_add_z(&source, "  action: {sql: \"select ${{ input.x }}\"}\n");
+    diags_init(&diags, "t.yaml", buf_str(&source));
+    assert_null(dsl_compile(buf_str(&source), NULL, &diags));
+    assert_int_equal(diags.count, DIAGS_MAX);
+    assert_int_equal(diags.left_out, 1);
+    for (uint32_t i = 0; i < diags.count; i++) {
+        assert_string_equal(diags.list[i].code, "E101");
+        assert_null(diags.list[i].help.ptr);
+    }
+    diags_free(&diags);
+    buf_free(&source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,7 +577,7 @@ int main(void)
         cmocka_unit_test(content_hash),
         cmocka_unit_test(version),
         cmocka_unit_test(configured_services),
-        cmocka_unit_test(large_file),
+        cmocka_unit_test(help_past_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,12 +14,13 @@
  *     reply STEP WORD                no_answer, not_connected, local_shortage, cannot_send,
  *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
  *     reply STEP child_END [BODY]    done, undone, abandoned, refused, started
+ *     told STEP STATUS|WORD [BODY]   the same, an answer to the newest question of a reconcile
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
  *     reload                         forget the image, rebuild it from the rows
  *     cancel|pause|resume|retry|compensate|abandon
- *     settle STEP applied|not_applied    skip STEP
+ *     settle STEP applied|not_applied [force]    skip STEP
  *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
  *     complete|fail|fail_for_now|heartbeat STEP [as NAME] [JSON]    with that token
  */
@@ -123,6 +124,8 @@ static void effect_print(struct scene *scene, const struct run_record *record)
     if (side->output_invalid)
         buf_add_z(&scene->out, ", output invalid");
     time_print(scene, "next", side->next_at);
+    if (side->state == STEP_UNKNOWN && wall_is_set(side->next_at))
+        time_print(scene, "asked until", side->ask_until);
     if (side->items.ptr && record->kind == RECORD_CLAIM)
         buf_printf(&scene->out, ", items " STR_FMT, STR_ARG(side->items));
     if (side->output.ptr)
@@ -143,6 +146,13 @@ static void record_print(struct scene *scene, const struct run_record *record)
         buf_printf(&scene->out, "    attempt %u of ", record->attempt.number);
         ref_print(scene, &record->attempt.ref);
         buf_printf(&scene->out, " was %s\n", outcome_name(record->attempt.outcome));
+        break;
+    case RECORD_FINDING:
+        buf_printf(&scene->out, "    found %u (%s) about ", record->finding.number,
+                   finding_source_name(record->finding.source));
+        ref_print(scene, &record->finding.ref);
+        buf_printf(&scene->out, ": %s, " STR_FMT "\n", outcome_name(record->finding.says),
+                   STR_ARG(record->finding.detail));
         break;
     case RECORD_RUN:
         buf_printf(&scene->out, "    run %s", run_state_name(record->run.state));
@@ -193,7 +203,9 @@ static void command_print(struct scene *scene, const struct run_command *command
                    STR_ARG(command->offer.key), STR_ARG(command->offer.queue));
         return;
     }
-    buf_printf(&scene->out, "    send " STR_FMT " #%u", STR_ARG(command->rendered.key_sent),
+    bool asks = command->kind == COMMAND_ASK;
+    buf_printf(&scene->out, "    %s " STR_FMT " #%u", asks ? "ask about" : "send",
+               STR_ARG(asks ? command->rendered.reconciles : command->rendered.key_sent),
                command->attempt);
     if (command->rendered.child.ptr)
         buf_printf(&scene->out, ": run " STR_FMT " of %s", STR_ARG(command->rendered.child),
@@ -416,7 +428,7 @@ static void reply_read(struct str what, struct str rest, struct reply *reply)
     }
 }
 
-static void play_reply(struct scene *scene, struct str rest)
+static void play_reply(struct scene *scene, struct str rest, bool asked)
 {
     struct reply reply = {.sent_at = scene->now, .ended_at = scene->now};
     struct run_event event = {.kind = EVENT_REPLY};
@@ -427,7 +439,8 @@ static void play_reply(struct scene *scene, struct str rest)
     reply_read(what, rest, &reply);
     event.reply.ref =
         (struct effect_ref){instance->step, instance->item, direction, side->generation};
-    event.reply.attempt = side->attempts;
+    event.reply.attempt = asked ? side->findings : side->attempts;
+    event.reply.asked = asked;
     event.reply.reply = &reply;
     decide(scene, &event);
 }
@@ -449,6 +462,7 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
     if (event.verb.by_parent)
         event.verb.step = STR("");
     event.verb.applied = str_eq(word_next(&rest), STR("applied"));
+    event.verb.force = str_eq(word_next(&rest), STR("force"));
     event.verb.reason = STR("told to");
     event.verb.actor = STR("tester");
     decide(scene, &event);
@@ -504,7 +518,9 @@ static void play_line(struct scene *scene, struct str line)
         assert_true(duration_parse(word_next(&rest), &duration_us));
         play_start(scene, rest_of(rest), duration_us);
     } else if (str_eq(word, STR("reply"))) {
-        play_reply(scene, rest);
+        play_reply(scene, rest, false);
+    } else if (str_eq(word, STR("told"))) {
+        play_reply(scene, rest, true);
     } else if (str_eq(word, STR("wait"))) {
         assert_true(duration_parse(word_next(&rest), &duration_us));
         scene->now = wall_add(scene->now, duration_us);
