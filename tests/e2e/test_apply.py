@@ -84,7 +84,7 @@ def a_parent_that_never_fitted(env):
     daemon = env.daemon("a").start("--lease", "2s")
     assert [w["code"] for w in daemon.apply(ORDER)["warnings"]] == ["W315"]
     warnings = daemon.apply(PAY_2)["warnings"]
-    assert [w["code"] for w in warnings] == ["W319", "W318"], warnings
+    assert [w["code"] for w in warnings] == ["W319", "W319"], warnings
     assert "`order` does not fit" in warnings[0]["message"], warnings
     assert daemon.apply(ORDER_2)["warnings"] == []
     run = daemon.submit("order", {"id": "1"}, wait=10).json()
