@@ -298,6 +298,17 @@ static void workflow_look(struct api *api, struct control_request *request, stru
                    workflow_looked, look);
 }
 
+/* Each misfit is told once: in the list, where there is one. */
+static void input_refuse(struct control_request *request, const struct plan *plan,
+                         const struct json *errors, const struct err *err)
+{
+    if (errors)
+        control_problem(request, 422, "input_invalid", errors,
+                        "the input does not fit the schema of \"%s\"", plan->workflow);
+    else
+        control_problem(request, 422, "input_invalid", NULL, "%s", err->text);
+}
+
 void run_submit(struct api *api, struct control_request *request)
 {
     static const char *const known[] = {"workflow", "input", "run_id", "tenant", "start_at"};
@@ -338,7 +349,7 @@ void run_submit(struct api *api, struct control_request *request)
         return;
     }
     if (input_check(plan, submission->input, arena, &errors, &err) != 0) {
-        control_problem(request, 422, "input_invalid", errors, "%s", err.text);
+        input_refuse(request, plan, errors, &err);
         return;
     }
     const struct json *body_id = json_get_z(body, "run_id");

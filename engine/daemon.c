@@ -551,41 +551,45 @@ static void file_applied(void *arg, const struct store_answer *answer)
     free(apply);
 }
 
-int daemon_apply(struct daemon *daemon, const char *path, char *const *beside, size_t beside_count,
-                 struct buf *report,
-                 void (*done)(void *arg, const char *path, const struct err *err,
-                              struct str status),
-                 void *arg, struct err *err)
+/* False: it cannot be read, and is told. */
+static bool file_read(const char *path, struct arena *scratch, struct plans_file *out,
+                      struct daemon_file *file)
+{
+    struct err err;
+    if (config_file_read(path, scratch, &out->source, &err) != 0) {
+        buf_printf(&file->report, "%s\n", err.text);
+        return false;
+    }
+    out->diags = arena_new(scratch, struct diags);
+    diags_init(out->diags, path, out->source);
+    return true;
+}
+
+void daemon_apply(struct daemon *daemon, struct daemon_file *files, size_t count,
+                  void (*done)(void *arg, const char *path, const struct err *err,
+                               struct str status),
+                  void *arg)
 {
     struct arena scratch = {0};
-    struct diags diags;
-    struct str source;
-    int code = config_file_read(path, &scratch, &source, err);
-    if (code) {
-        arena_free(&scratch);
-        return code;
+    struct plans_file *sources = arena_array(&scratch, struct plans_file, count + 1);
+    size_t *of = arena_array(&scratch, size_t, count + 1), read = 0;
+    for (size_t i = 0; i < count; i++) {
+        files[i].refused = !file_read(files[i].path, &scratch, &sources[read], &files[i]);
+        if (!files[i].refused)
+            of[read++] = i;
     }
-    struct str *others = arena_array(&scratch, struct str, beside_count + 1);
-    size_t others_count = 0;
-    for (size_t i = 0; i < beside_count; i++) {
-        struct err unread; /* whoever applies that file says so */
-        if (strcmp(beside[i], path) != 0 &&
-            config_file_read(beside[i], &scratch, &others[others_count], &unread) == 0)
-            others_count++;
-    }
-    diags_init(&diags, path, source);
-    struct plan *plan = plans_compile(daemon->plans, source, others, others_count, &diags);
-    diags_print(&diags, false, report);
-    if (plan) {
+    plans_compile(daemon->plans, sources, read);
+    for (size_t i = 0; i < read; i++) {
+        struct daemon_file *file = &files[of[i]];
+        diags_print(sources[i].diags, false, &file->report);
+        file->refused = !sources[i].plan;
+        diags_free(sources[i].diags);
+        if (file->refused)
+            continue;
         struct file_apply *apply = xcalloc(1, sizeof(*apply));
-        *apply = (struct file_apply){daemon, plan, xstrdup(path), done, arg};
-        store_pg_apply(daemon->store, plan, dsl_run_id_parts(plan, &scratch), "dev", file_applied,
-                       apply);
-    } else {
-        code = err_set(err, ERR_INVALID, "\"%s\" has %u error%s", path, diags.errors,
-                       diags.errors == 1 ? "" : "s");
+        *apply = (struct file_apply){daemon, sources[i].plan, xstrdup(file->path), done, arg};
+        store_pg_apply(daemon->store, apply->plan, dsl_run_id_parts(apply->plan, &scratch), "dev",
+                       file_applied, apply);
     }
-    diags_free(&diags);
     arena_free(&scratch);
-    return code;
 }
