@@ -380,20 +380,27 @@ static void answer_keep(struct draft *draft, const struct plan_action *action,
     side->answer = answer.len <= ANSWER_BYTES_MAX ? answer : STR_NONE;
 }
 
+void attempt_judge(struct draft *draft, const struct instance *instance, enum direction direction,
+                   const struct reply *reply, struct verdict *out)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    struct render render = draft_render(draft, instance, direction, side);
+    struct expr_scope scope;
+    struct err err;
+    int code = render_scope(&render, draft->scratch, &scope, &err);
+    ASSERT(code == 0); /* the stored input was read when the effect was claimed */
+    outcome_judge(action, reply, &scope, draft->scratch, out);
+}
+
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
                    const struct reply *reply)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     struct effect_state side = *instance_side(instance, direction);
-    struct render render = draft_render(draft, instance, direction, &side);
-    struct expr_scope scope;
     struct verdict verdict;
-    struct err err;
     ASSERT(side.state == STEP_CLAIMED || reply->kind == REPLY_WORKER);
-    side.next_at = WALL_NONE;
-    int code = render_scope(&render, draft->scratch, &scope, &err);
-    ASSERT(code == 0); /* the stored input was read when the effect was claimed */
-    outcome_judge(action, reply, &scope, draft->scratch, &verdict);
+    attempt_judge(draft, instance, direction, reply, &verdict);
 
     /* An open transaction that is not to be applied is rolled back: certainly not applied. */
     if (reply->kind == REPLY_SQL_OPEN) {

@@ -35,6 +35,10 @@ bool attempt_is_over(const struct draft *draft, const struct instance *instance,
  * Precondition: the side is claimed. */
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* What the reply says of the effect; texts lie in the draft's scratch. Changes nothing. */
+void attempt_judge(struct draft *draft, const struct instance *instance, enum direction direction,
+                   const struct reply *reply, struct verdict *out);
+
 /* What came of its newest attempt. Schedules a repeat or ends the effect. Precondition: the side is
  * claimed, or the reply is a worker's late success. */
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,

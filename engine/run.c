@@ -147,6 +147,15 @@ bool run_transition_allowed(enum run_state from, enum run_state to)
     return false;
 }
 
+bool run_transition_reaches(enum run_state from, enum run_state to)
+{
+    bool reaches = run_transition_allowed(from, to);
+    for (size_t i = 0; i < run_transitions_count && !reaches; i++)
+        reaches =
+            run_transitions[i].from == from && run_transition_allowed(run_transitions[i].to, to);
+    return reaches;
+}
+
 uint16_t shard_of(struct str run_id)
 {
     const char *tilde = run_id.len ? memchr(run_id.ptr, '~', run_id.len) : NULL;

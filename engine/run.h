@@ -67,17 +67,17 @@ enum run_cause {
 };
 
 /* Why the run is parked. */
-#define PARK_REASONS(X)                                                      \
-    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                               \
-    X(PARK_COMPENSATION_FAILED, "compensation_failed")                       \
-    X(PARK_PIVOT_PASSED, "pivot_passed")                                     \
-    X(PARK_KEY_CONFLICT, "key_conflict")                                     \
-    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */                \
-    X(PARK_REPAIR, "repair")           /* on_failure: repair */              \
-    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                       \
-    X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */ \
-    X(PARK_CRASH_LOOP, "crash_loop")                                         \
-    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */
+#define PARK_REASONS(X)                                                   \
+    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                            \
+    X(PARK_COMPENSATION_FAILED, "compensation_failed")                    \
+    X(PARK_PIVOT_PASSED, "pivot_passed")                                  \
+    X(PARK_KEY_CONFLICT, "key_conflict")                                  \
+    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */             \
+    X(PARK_CRASH_LOOP, "crash_loop")                                      \
+    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */ \
+    X(PARK_REPAIR, "repair")         /* on_failure: repair */             \
+    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                    \
+    X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */
 enum park_reason {
     PARK_NONE,
 #define X(id, name) id,
@@ -108,6 +108,8 @@ struct run_transition {
 extern const struct run_transition run_transitions[];
 extern const size_t run_transitions_count;
 bool run_transition_allowed(enum run_state from, enum run_state to);
+/* The same for what a store sees: one decision may lead through a second state. */
+bool run_transition_reaches(enum run_state from, enum run_state to);
 
 /* Names one effect: a step instance, a direction, a generation. */
 struct effect_ref {

@@ -131,13 +131,13 @@
     X(TIME, at, (signal)->at)     \
     X(TEXT, actor, (signal)->actor)
 
-#define INPUT_COLUMNS(X, input)                 \
-    X(INT4, number, (input)->number)            \
-    X(INT4, from_claim, (input)->from_claim)    \
-    X(DIRECTION, direction, (input)->direction) \
-    X(JSON, input, (input)->input)              \
-    X(TIME, at, (input)->at)                    \
-    X(TEXT, actor, (input)->actor)
+#define INPUT_COLUMNS(X, correction)                 \
+    X(INT4, number, (correction)->number)            \
+    X(INT4, from_claim, (correction)->from_claim)    \
+    X(DIRECTION, direction, (correction)->direction) \
+    X(JSON, input, (correction)->input)              \
+    X(TIME, at, (correction)->at)                    \
+    X(TEXT, actor, (correction)->actor)
 
 #define PIN_COLUMNS(X, pin) X(HASH, workflow_hash, (pin)->plan->hash)
 

@@ -118,8 +118,8 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
             effect->state.items = items;
         return NULL;
     case RECORD_RUN:
-        if (run_state_is_terminal(row->now.state) &&
-            !run_transition_allowed(row->now.state, record->run.state))
+        if (run_state_is_terminal(row->now.state) && record->run.state != row->now.state &&
+            !run_transition_reaches(row->now.state, record->run.state))
             return "the run goes on after it has ended";
         row->now = record->run;
         row->has_run_record = true;

@@ -15,6 +15,7 @@
  *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
  *     reply STEP child_END [BODY]    done, undone, abandoned, refused, started
  *     told STEP STATUS|WORD [BODY]   the same, an answer to the newest question of a reconcile
+ *     told_late DURATION STEP ...    the same, to a question that was asked so long ago
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
@@ -442,9 +443,9 @@ static void reply_read(struct str what, struct str rest, struct reply *reply)
     }
 }
 
-static void play_reply(struct scene *scene, struct str rest, bool asked)
+static void play_reply(struct scene *scene, struct str rest, bool asked, int64_t ago_us)
 {
-    struct reply reply = {.sent_at = scene->now, .ended_at = scene->now};
+    struct reply reply = {.sent_at = {scene->now.us - ago_us}, .ended_at = scene->now};
     struct run_event event = {.kind = EVENT_REPLY};
     enum direction direction;
     struct instance *instance = instance_read(scene, word_next(&rest), &direction);
@@ -549,9 +550,12 @@ static void play_line(struct scene *scene, struct str line)
         assert_true(duration_parse(word_next(&rest), &duration_us));
         play_start(scene, rest_of(rest), duration_us);
     } else if (str_eq(word, STR("reply"))) {
-        play_reply(scene, rest, false);
+        play_reply(scene, rest, false, 0);
     } else if (str_eq(word, STR("told"))) {
-        play_reply(scene, rest, true);
+        play_reply(scene, rest, true, 0);
+    } else if (str_eq(word, STR("told_late"))) {
+        assert_true(duration_parse(word_next(&rest), &duration_us));
+        play_reply(scene, rest, true, duration_us);
     } else if (str_eq(word, STR("wait"))) {
         assert_true(duration_parse(word_next(&rest), &duration_us));
         scene->now = wall_add(scene->now, duration_us);
