@@ -271,6 +271,18 @@ struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
 
 #define PLAN_ITEMS_MAX 10000 /* of one for_each */
 
+enum approve_by { APPROVE_BY_ANY, APPROVE_BY_OTHER, APPROVE_BY_GROUP };
+
+/* A person must approve the exact request before it is sent. */
+struct plan_approval {
+    const struct expr *condition;   /* `if`; NULL: always */
+    const struct template *message; /* NULL: none */
+    enum approve_by by;
+    const char *group; /* APPROVE_BY_GROUP: of the daemon's `people` */
+    int64_t expires_us;
+    bool park; /* when nobody has decided in time; else the step is refused */
+};
+
 struct plan_step {
     const char *id;
     uint16_t index;
@@ -293,6 +305,7 @@ struct plan_step {
     const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
     uint32_t max_parallel;              /* of a loop, at least 1 */
     const struct schema *output_schema; /* NULL: anything */
+    const struct plan_approval *approve; /* NULL: nobody is asked */
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };

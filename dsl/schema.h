@@ -29,6 +29,9 @@
     X(LANG_RECONCILE, "reconcile", "`reconcile`",                                            \
       "One read, and expressions that say what its answer proves. They see `response`, the " \
       "read's, and `answer`, the last one to the action that is asked about.")               \
+    X(LANG_APPROVE, "approve", "`approve`",                                                  \
+      "Whose word is needed, and for how long. It is bound to the step, its key and the hash " \
+      "of its request, is used once, and covers the declared compensation.")                 \
     X(LANG_OUTCOME, "outcome", "an entry of `outcomes`",                                     \
       "The first one that holds decides, before the default table; a service's come after "  \
       "the action's.")                                                                       \

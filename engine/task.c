@@ -128,7 +128,7 @@ bool task_take_decide(struct draft *draft)
     if (!instance)
         return false;
     struct effect_state side = *instance_side(instance, direction);
-    if (side.state != STEP_WAITING || draft->run->now.paused || draft->event->hold) {
+    if (side.state != STEP_WAITING || side.approval == APPROVAL_PENDING || draft->run->now.paused || draft->event->hold) {
         lost(draft, "it is not offered any more");
         return false;
     }
