@@ -2,6 +2,25 @@
 
 #include "sql/bundle.h"
 
+const char guard_look_sql[] =
+    "select pg_catalog.has_schema_privilege(n.oid, 'usage')"
+    "   and pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'execute'))"
+    "  from pg_catalog.pg_namespace n join pg_catalog.pg_proc p on p.pronamespace = n.oid"
+    " where n.nspname = 'saga_guard' and p.proname in ('claim', 'done')"
+    " group by n.oid having pg_catalog.count(*) = 2";
+const char guard_claim_sql[] = "select verdict, answer from saga_guard.claim($1, $2, $3, $4)";
+const char guard_done_sql[] = "select saga_guard.done($1, $2)";
+
+enum guard_verdict guard_verdict_of(struct str name)
+{
+#define X(id, text)              \
+    if (str_eq(name, STR(text))) \
+        return id;
+    GUARD_VERDICTS(X)
+#undef X
+    return GUARD_NONE;
+}
+
 void guard_print(struct buf *out)
 {
     buf_add_z(out,

@@ -153,7 +153,7 @@ for level in 'repeatable read' serializable; do
     is "$level: and then replays" 'replay {"id": 1}' "$(claim "'r6 $level', 'h'")"
 done
 is "who does not want to wait is told" "ERROR:  55P03" \
-    "$(race "$(do_it r7)" "select pg_sleep(0.5); commit" "set local lock_timeout = '100ms'; $again('r7', 'h')")"
+    "$(race "$(do_it r7)" "select pg_sleep(1); commit" "set local lock_timeout = '400ms'; $again('r7', 'h')")"
 
 # Twelve sessions, one key: one effect.
 for _ in $(seq 12); do act many h '{"one": 1}' >>"$pg_folder/many" & done
