@@ -46,6 +46,7 @@ struct job {
     char *key, *compensates; /* compensates NULL: none */
     char hash[65];
     enum direction direction;
+    bool needs_guard; /* the workflow counts on it: not sent without */
 };
 
 struct slot {
@@ -657,7 +658,16 @@ static void slot_next(struct slot *slot)
             reply_later(slot->pool->sql, job->id, REPLY_NOT_SENT, "the lease was lost");
         return;
     }
-    slot_begin(slot, pool_pop(slot->pool));
+    struct job *job = pool_pop(slot->pool);
+    if (job->needs_guard && !slot->has_guard) {
+        reply_later(slot->pool->sql, job->id, REPLY_NOT_CONNECTED,
+                    "the service declares `idempotency`, but its database has no saga_guard that "
+                    "this role may use");
+        job_free(job);
+        pgconn_reset(slot->conn, "looking for saga_guard again");
+        return;
+    }
+    slot_begin(slot, job);
 }
 
 /* --- commit with the record --- */
@@ -1013,6 +1023,7 @@ static struct job *job_new(const struct invocation *invocation)
     if (invocation->key.len && request->action->effect != EFFECT_PURE) {
         job->key = xstrdup(arena_str(&scratch, invocation->key).ptr);
         job->direction = invocation->direction;
+        job->needs_guard = request->action->idempotency.place == KEY_PLACE_GUARD;
         if (invocation->direction == DIRECTION_COMPENSATE)
             job->compensates = xstrdup(arena_str(&scratch, invocation->compensates).ptr);
         sha256_hex(&request->hash, job->hash);

@@ -89,6 +89,7 @@ struct send {
     const char *statement;
     enum effect_tier effect;
     int64_t timeout_us; /* 0: 2 s */
+    bool needs_guard;   /* the workflow declares it */
 };
 
 static const char insert[] = "insert into public.booked values ('a', current_setting('saga.key')) "
@@ -100,6 +101,8 @@ static void start(const struct send *send)
     struct plan_action action = {.kind = ACTION_SQL,
                                  .effect = send->effect,
                                  .sql = {.statement = send->statement ? send->statement : insert}};
+    if (send->needs_guard)
+        action.idempotency.place = KEY_PLACE_GUARD;
     struct request request = {.action = &action, .service = &ledger, .hash = {{send->hash}}};
     struct invocation invocation = {
         .id = replies_count + 1,
@@ -318,6 +321,29 @@ static void not_allowed_is_not_installed(void **state)
     assert_string_equal(pg_test_sql(admin, "select count(*) from saga_guard.effect"), "0");
 }
 
+/* What counts on the guard is not sent without it, and goes out once it is there. */
+static void declared_is_needed(void **state)
+{
+    struct send send = {.key = "k", .needs_guard = true};
+    (void)state;
+    pg_test_sql(admin, "revoke usage on schema saga_guard from saga_action");
+    for (unsigned i = 0; i < 3; i++) {
+        start(&send);
+        rig_wait(&rig, &replies_count, i + 1);
+        assert_int_equal(reply.kind, REPLY_NOT_CONNECTED);
+        rig_turn_for(&rig, 100 * MS_US);
+    }
+    assert_booked("0");
+    pg_test_sql(admin, "select saga_guard.allow('saga_action')");
+    rig_turn_for(&rig, SECOND_US);
+    start(&send);
+    rig_wait(&rig, &replies_count, 4);
+    if (reply.kind == REPLY_NOT_CONNECTED) /* by a connection from before; it has looked again */
+        play(send);
+    assert_string_equal(reply.sqlstate, "");
+    assert_booked("1");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -334,6 +360,7 @@ int main(void)
         CASE(a_lost_commit_is_found),
         CASE(what_cannot_be_asked_is_unknown),
         CASE(not_allowed_is_not_installed),
+        CASE(declared_is_needed),
     };
     pg_test_start();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
