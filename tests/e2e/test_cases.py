@@ -324,13 +324,16 @@ def a_idem_2(env):
         assert len({r.body for r in sent}) == 1
         assert env.sql("select state from saga.steps where run_id = '%s'" % run_id) == "unknown"
     assert not ledger.seen(path="/undo_pay")
-    daemon.apply(workflow("short", "{id: pay, retry: {attempts: 3, delay: 4s, jitter: 0%, budget: 1h}"
-                          ", action: {post: svc/pay}, compensate: {post: svc/undo_pay}}",
-                          services=KEYED.replace("1d", "2s"),
-                          head="defaults: {timeout: 500ms}\n"))
+    daemon.apply(workflow("short", "{id: pay, retry: {attempts: 3, delay: 1s, jitter: 0%, budget: "
+                          "1h}, action: {post: svc/pay}, compensate: {post: svc/undo_pay}}",
+                          services=KEYED.replace("1d", "2s"), head="defaults: {timeout: 500ms}\n"))
     ledger.always("/pay", Answer(200, act="reset"))
-    run = daemon.submit("short", {}, "idem2c", wait=20).json()
-    assert run["state"] == "parked", run
+    daemon.start_run("short", {}, "idem2c")
+    wait_until("it was sent", lambda: ledger.seen(key="idem2c:pay:execute"))
+    daemon.verb("idem2c", "pause")
+    time.sleep(2.2)
+    daemon.verb("idem2c", "resume")
+    assert env.wait_state("idem2c") == "parked"
     assert len(ledger.seen(key="idem2c:pay:execute")) == 1, "the service may have forgotten the key"
     assert env.sql("select state from saga.steps where run_id = 'idem2c'") == "unknown"
 
