@@ -2,7 +2,7 @@
  * ctl_conform.h: what the parts of `sagactl conform` share.
  *
  * A participant is put to the test with the requests that a step of a workflow would send: the
- * same rendering (render.h), the same sending (invoke_http.h), the same judgement (outcome.h). It
+ * same rendering (render.h), the same sending (invoke.h), the same judgement (outcome.h). It
  * is judged by its answers alone, so what it does without telling stays unseen.
  *
  * A *subject* is one effect at the participant: a run id of its own, and with it a key of its own
@@ -12,7 +12,7 @@
 #define ENGINE_CTL_CONFORM_H
 
 #include "engine/ctl_core.h"
-#include "engine/invoke_http.h"
+#include "engine/invoke.h"
 #include "engine/outcome.h"
 #include "engine/render.h"
 
@@ -32,7 +32,7 @@ struct conform {
     int64_t timeout_us; /* of one request */
 
     struct loop *loop;
-    struct invoke_http *http;
+    struct invoke *invoke;
     struct secrets *secrets; /* NULL: none are known */
     uint64_t next_id;
     struct conform_answer *waiting; /* by invocation id - first_id */
@@ -75,7 +75,7 @@ void conform_send(struct conform *conform, const struct conform_subject *subject
 struct conform_answer conform_settle(struct conform *conform, const struct conform_subject *subject,
                                      bool undo, const struct rendered *rendered);
 /* Hands the request to the kernel and closes the connection without reading. Errors: ERR_INVALID
- * (not over http://), ERR_UNAVAILABLE. */
+ * (not over http://, or it needs a token from elsewhere), ERR_UNAVAILABLE. */
 MUST_USE int conform_cut(struct conform *conform, const struct conform_subject *subject,
                          const struct rendered *rendered, struct err *err);
 

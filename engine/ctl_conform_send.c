@@ -146,9 +146,9 @@ static void on_reply(void *arg, uint64_t id, const struct reply *reply)
         arena_array(arena, struct request_pair, (size_t)reply->headers_count + 1);
     answer->came = true;
     answer->reply = *reply;
-    answer->reply.error = secrets_mask(conform->secrets, arena_str(arena, reply->error), arena);
+    answer->reply.error = arena_str(arena, reply->error);
     if (reply->body.ptr)
-        answer->reply.body = secrets_mask(conform->secrets, arena_str(arena, reply->body), arena);
+        answer->reply.body = arena_str(arena, reply->body);
     for (uint16_t i = 0; i < reply->headers_count; i++)
         headers[i] = (struct request_pair){arena_str(arena, reply->headers[i].name),
                                            arena_str(arena, reply->headers[i].value)};
@@ -168,25 +168,25 @@ int conform_open(struct conform *conform, struct err *err)
     if (loop_open(&conform->loop, err) != 0)
         return err->code;
     conform->next_id = 1;
-    conform->http = invoke_http_new(&(struct invoke_http_options){.loop = conform->loop,
-                                                                  .secrets = conform->secrets,
-                                                                  .url = url_of,
-                                                                  .url_arg = conform,
-                                                                  .reply = on_reply,
-                                                                  .reply_arg = conform});
+    conform->invoke = invoke_new(&(struct invoke_options){.loop = conform->loop,
+                                                          .secrets = conform->secrets,
+                                                          .url = url_of,
+                                                          .url_arg = conform,
+                                                          .reply = on_reply,
+                                                          .reply_arg = conform});
     return 0;
 }
 
 void conform_close(struct conform *conform)
 {
-    invoke_http_free(conform->http);
+    invoke_free(conform->invoke);
     loop_close(conform->loop);
 }
 
 void conform_send(struct conform *conform, const struct conform_subject *subject, bool undo,
                   const struct rendered *rendered, unsigned count, struct conform_answer *answers)
 {
-    const struct port_invoke *port = invoke_http_port(conform->http);
+    const struct port_invoke *port = invoke_port(conform->invoke);
     const struct plan_action *action = rendered->request.action;
     struct render render = render_of(conform, subject, undo);
     struct expr_scope scope;
@@ -297,6 +297,8 @@ int conform_cut(struct conform *conform, const struct conform_subject *subject,
     struct address address;
     struct buf text = {0};
     size_t sent = 0;
+    if (rendered->request.service->auth == AUTH_OAUTH2)
+        return err_set(err, ERR_INVALID, "with OAuth 2 the connection cannot be cut here");
     if (!address_of(conform->url, &address))
         return err_set(err, ERR_INVALID, "only over http:// can the connection be cut");
     int code = http_request_render(&invocation, conform->secrets, conform->arena, &request, err);

@@ -6,7 +6,8 @@ const char guard_look_sql[] =
     "select pg_catalog.has_schema_privilege(n.oid, 'usage')"
     "   and pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'execute'))"
     "  from pg_catalog.pg_namespace n join pg_catalog.pg_proc p on p.pronamespace = n.oid"
-    " where n.nspname = 'saga_guard' and p.proname in ('claim', 'done')"
+    " where n.nspname = 'saga_guard' and (p.proname, p.proargtypes::pg_catalog.text)"
+    "       in (('claim', '25 25 25 25'), ('done', '25 114 16'))" /* text, json, boolean */
     " group by n.oid having pg_catalog.count(*) = 2";
 const char guard_claim_sql[] = "select verdict, answer from saga_guard.claim($1, $2, $3, $4)";
 const char guard_done_sql[] = "select saga_guard.done($1, $2)";

@@ -46,6 +46,7 @@ struct job {
     char *key, *compensates; /* compensates NULL: none */
     char hash[65];
     enum direction direction;
+    bool is_read;     /* asks about an effect: rolled back, whatever it did */
     bool needs_guard; /* the workflow counts on it: not sent without */
 };
 
@@ -401,6 +402,12 @@ static void statement_done(void *arg, const struct pgconn_result *result)
         slot->state = SLOT_OPEN;
         FAILPOINT("sql_open");
         reply_success(slot, REPLY_SQL_OPEN);
+        return;
+    }
+    if (slot->job->is_read) {
+        reply_success(slot, REPLY_SQL);
+        slot_job_done(slot);
+        slot_rollback(slot);
         return;
     }
     commit_elsewhere(slot, job_is_guarded(slot));
@@ -1003,6 +1010,7 @@ static struct job *job_new(const struct invocation *invocation)
     int64_t timeout_us = MAX(invocation->timeout_us, MS_US);
     job->id = invocation->id;
     job->timeout_us = timeout_us;
+    job->is_read = !invocation->key.len;
     job->statement = xstrdup(request->action->sql.statement);
     job->args_count = request->args_count;
     job->args = xcalloc(request->args_count + 1u, sizeof(*job->args));

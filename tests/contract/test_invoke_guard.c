@@ -218,6 +218,8 @@ static void reads_are_not_guarded(void **state)
     const char *statement = "select clock_timestamp() as at";
     (void)state;
     play((struct send){.key = "", .statement = statement});
+    assert_string_equal(play((struct send){.key = ""}), ""); /* inserts, and is rolled back */
+    assert_booked("0");
     play((struct send){.key = "p", .statement = statement, .effect = EFFECT_PURE});
     struct str first = reply.body;
     play((struct send){.key = "p", .statement = statement, .effect = EFFECT_PURE});
