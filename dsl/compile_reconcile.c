@@ -25,13 +25,16 @@ static const char *never_unknown(const struct plan_action *action)
 }
 
 static void intervals_compile(struct compiler *cx, const struct node *node,
-                              struct plan_reconcile *out)
+                              const struct plan_action *action, struct plan_reconcile *out)
 {
     const struct node *part;
     bool max_given = node_get(node, "max_every") != NULL;
     out->every_us = EVERY_US;
     out->max_every_us = MAX_EVERY_US;
     out->for_us = FOR_US;
+    out->settle_after_us = action->idempotency.settle_after_us;
+    if ((part = node_get(node, "settle_after")))
+        read_duration(cx, part, "`settle_after`", 0, &out->settle_after_us);
     if ((part = node_get(node, "every")))
         read_duration(cx, part, "`every`", 10 * MS_US, &out->every_us);
     if ((part = node_get(node, "max_every")))
@@ -96,7 +99,7 @@ void reconcile_compile(struct compiler *cx, const struct pair *pair, uint16_t in
     bool reads = read_compile(cx, pair->value, index, compensation, &made->ask);
     if (made->ask.kind == ACTION_HTTP && reads)
         made->ask.http.location = location_of(&made->ask);
-    intervals_compile(cx, pair->value, made);
+    intervals_compile(cx, pair->value, action, made);
     if (made->ask.kind != ACTION_NONE) /* else it is not known what `response` is */
         proofs_compile(cx, pair->value, index, compensation, made);
     cx->more_roots = 0;

@@ -246,6 +246,7 @@ struct plan_reconcile {
     const struct expr *applied, *in_progress, *refused, *not_applied;
     const struct template *output; /* of the step, once it is found to be applied; NULL: null */
     int64_t every_us, max_every_us, for_us;
+    int64_t settle_after_us; /* its own, else the service's */
 };
 
 enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC, AUTH_OAUTH2 };

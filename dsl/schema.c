@@ -226,6 +226,8 @@ const struct lang_key lang_keys[] = {
      "`settle_after` are over. None true: cannot tell, so ask again."},
     {LANG_RECONCILE, "output", LANG_TEMPLATE, 0, 0, NULL, NULL, "null",
      "The step's output, once it is known to be applied; may read `response`."},
+    {LANG_RECONCILE, "settle_after", LANG_DURATION, 0, 0, NULL, NULL, "the service's",
+     "How long after an attempt a read may still miss what it did."},
     {LANG_RECONCILE, "every", LANG_DURATION, 0, 0, NULL, NULL, "5s", "Between the first reads."},
     {LANG_RECONCILE, "max_every", LANG_DURATION, 0, 0, NULL, NULL, "1m",
      "The longest time between two reads."},

@@ -53,7 +53,7 @@ enum unknown_way unknown_way(const struct plan_action *action, const struct effe
 
 struct wall unknown_settled_at(const struct plan_action *action, const struct effect_state *side)
 {
-    return wall_add(side->unknown_at, action->timeout_us + action->idempotency.settle_after_us);
+    return wall_add(side->unknown_at, action->timeout_us + action->reconcile->settle_after_us);
 }
 
 bool unknown_may_ask(const struct plan_action *action, const struct effect_state *side)

@@ -22,7 +22,8 @@ enum unknown_way {
 enum unknown_way unknown_way(const struct plan_action *action, const struct effect_state *side,
                              struct wall at);
 
-/* A participant may apply an attempt as late as this: before it "not applied" proves nothing. */
+/* A participant may apply an attempt as late as this: before it "not applied" proves nothing.
+ * Precondition: the action has a `reconcile`. */
 struct wall unknown_settled_at(const struct plan_action *action, const struct effect_state *side);
 
 /* Reads go on: the side is unknown and the next one has a time. */
