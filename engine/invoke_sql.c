@@ -1,101 +1,17 @@
-#include "engine/invoke_sql.h"
+#include "engine/invoke_sql_impl.h"
 
-#include "engine/base/buf.h"
 #include "engine/failpoint.h"
-#include "engine/guard.h"
-#include "engine/log.h"
 #include "engine/store_pg_codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SQL_MAGIC 0x73716c61u
-#define RESOLVE_AGAIN_US (500 * MS_US)
-#define RESOLVE_MIN_US (10 * SECOND_US) /* elsewhere: so long, or the invocation's timeout */
-#define CLAIM_US (20 * MS_US)     /* a claim that takes longer is taken off the statement's time */
-#define GRACE_US (10 * SECOND_US) /* past the statement_timeout, the session is given up */
+#define CLAIM_US (20 * MS_US) /* a claim that takes longer is taken off the statement's time */
 
 enum { SQL_APPLY };
 static const char *const statements[] = {
     [SQL_APPLY] = "select saga.apply_or_raise_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
                   "$12, $13, $14, $15, $16)",
-};
-
-enum slot_state {
-    SLOT_IDLE,       /* also while it connects */
-    SLOT_LOOKING,    /* elsewhere: connected; is the guard installed? */
-    SLOT_RUNNING,    /* BEGIN, settings and the statement are under way */
-    SLOT_OPEN,       /* answered; waits for commit or drop */
-    SLOT_ENDING,     /* ROLLBACK is under way */
-    SLOT_COMMITTING, /* COMMIT is under way, here with the record */
-    SLOT_RESOLVING,  /* the COMMIT was lost: asking by an empty unit; elsewhere, the guard */
-};
-
-/* One invocation, copied. */
-struct job {
-    struct job *next;
-    uint64_t id;
-    char *statement;
-    char **args; /* NULL: null */
-    unsigned args_count;
-    int64_t timeout_us;
-    struct buf settings; /* the statement that sets the locals */
-    struct wall sent_at;
-
-    /* what the guard is told; key NULL: it is not asked */
-    char *key, *compensates; /* compensates NULL: none */
-    char hash[65];
-    enum direction direction;
-    bool is_read;     /* asks about an effect: rolled back, whatever it did */
-    bool needs_guard; /* the workflow counts on it: not sent without */
-};
-
-struct slot {
-    unsigned magic;
-    struct pool *pool;
-    unsigned index;
-    struct pgconn *conn; /* NULL: not needed yet */
-    struct loop_timer *timer;
-    enum slot_state state;
-    struct job *job; /* of the transaction that runs or is open */
-    struct buf body; /* its result */
-
-    /* the engine's database */
-    uint64_t epoch, seq;
-    struct pgunit *unit;
-    struct unit_answer answer;
-    bool in_doubt; /* the COMMIT may have reached the server */
-
-    /* elsewhere */
-    bool has_guard;            /* of this connection; known once it is not LOOKING any more */
-    bool is_asking;            /* RESOLVING: a question is on its way */
-    int old_pid;               /* RESOLVING: the server's process that got the COMMIT */
-    struct mono resolve_until; /* 0: no COMMIT of this job was lost yet */
-};
-
-/* The connections to one database and what waits for them. */
-struct pool {
-    struct pool *next;
-    struct invoke_sql *sql;
-    char *uri;
-    bool is_engine;
-    char *service;   /* elsewhere: the first that was named, for messages */
-    bool said_guard; /* whether the guard is there was said */
-    struct slot *slots;
-    unsigned slots_count;
-    struct job *first, **last;
-};
-
-struct invoke_sql {
-    unsigned magic;
-    struct invoke_sql_options o;
-    struct port_invoke port;
-    struct pool *pools;
-    size_t waiting;
-    bool draining;
-    struct note *notes; /* answers that must not be given from inside a call */
-    struct note **notes_last;
-    struct loop_call notes_call;
 };
 
 /* A deferred answer: a reply, or that of a commit. */
@@ -108,10 +24,7 @@ struct note {
     char text[ERR_TEXT_BYTES];
 };
 
-static void slot_next(struct slot *slot);
 static void slot_resolve(struct slot *slot);
-static void slot_doubt(struct slot *slot);
-static void pool_pump(struct pool *pool);
 
 /* --- answers --- */
 
@@ -166,7 +79,7 @@ static void job_free(struct job *job)
     free(job);
 }
 
-static void reply_error(struct slot *slot, const struct err *err, bool commit_lost)
+void sql_reply_error(struct slot *slot, const struct err *err, bool commit_lost)
 {
     struct invoke_sql *sql = slot->pool->sql;
     struct reply reply = {.kind = REPLY_SQL,
@@ -181,7 +94,7 @@ static void reply_error(struct slot *slot, const struct err *err, bool commit_lo
     sql->o.reply(sql->o.reply_arg, slot->job->id, &reply);
 }
 
-static void slot_job_done(struct slot *slot)
+void sql_slot_job_done(struct slot *slot)
 {
     job_free(slot->job);
     slot->job = NULL;
@@ -270,40 +183,40 @@ static const char *result_refuse(const PGresult *rows, struct arena *arena)
 
 /* --- the slot --- */
 
-static struct slot *slot_of(void *arg)
+struct slot *sql_slot_of(void *arg)
 {
     struct slot *slot;
     CAST_OBJ(slot, arg, SQL_MAGIC);
     return slot;
 }
 
-static void slot_idle(struct slot *slot)
+void sql_slot_idle(struct slot *slot)
 {
     slot->state = SLOT_IDLE;
     loop_timer_stop(slot->timer);
-    slot_next(slot);
+    sql_slot_next(slot);
 }
 
 static void rolled_back(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     (void)result; /* if it was lost, so was the transaction */
     if (slot->state == SLOT_ENDING)
-        slot_idle(slot);
+        sql_slot_idle(slot);
 }
 
-static void slot_rollback(struct slot *slot)
+void sql_slot_rollback(struct slot *slot)
 {
     slot->state = SLOT_ENDING;
     if (pgconn_is_up(slot->conn))
         pgconn_query(slot->conn, "rollback", NULL, 0, rolled_back, slot);
     else
-        slot_idle(slot);
+        sql_slot_idle(slot);
 }
 
 /* --- one transaction: begin, statement, then commit here or there --- */
 
-static void reply_success(struct slot *slot, enum reply_kind kind)
+void sql_reply_success(struct slot *slot, enum reply_kind kind)
 {
     struct invoke_sql *sql = slot->pool->sql;
     bool too_large = slot->body.len > BODY_BYTES_MAX;
@@ -315,72 +228,9 @@ static void reply_success(struct slot *slot, enum reply_kind kind)
     sql->o.reply(sql->o.reply_arg, slot->job->id, &reply);
 }
 
-/* In words of the guard: what it kept, or that it says no. */
-static void reply_no(struct slot *slot, const char *state, const char *text)
-{
-    struct err err;
-    err_set(&err, ERR_CONFLICT, "%s", text);
-    strcpy(err.sqlstate, state);
-    reply_error(slot, &err, false);
-}
-
-static bool job_is_guarded(const struct slot *slot)
-{
-    return slot->has_guard && slot->job->key;
-}
-
-static void kept_elsewhere(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    slot->answer.err = result->err;
-}
-
-static void committed_elsewhere(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    const struct err *err = slot->answer.err.code ? &slot->answer.err : &result->err;
-    if (result->lost && job_is_guarded(slot)) {
-        slot_doubt(slot);
-        return;
-    }
-    if (err->code) {
-        reply_error(slot, err, result->lost);
-        slot_job_done(slot);
-        slot_rollback(slot);
-        return;
-    }
-    FAILPOINT("sql_elsewhere_committed");
-    if (strcmp(PQcmdStatus((PGresult *)result->rows), "COMMIT") != 0) {
-        struct err rolled;
-        err_set(&rolled, ERR_DATABASE, "the transaction was rolled back");
-        strcpy(rolled.sqlstate, "40000");
-        reply_error(slot, &rolled, false);
-    } else {
-        reply_success(slot, REPLY_SQL);
-    }
-    slot_job_done(slot);
-    slot_idle(slot);
-}
-
-/* With `keep` the guard keeps the result in the same transaction. */
-static void commit_elsewhere(struct slot *slot, bool keep)
-{
-    slot->state = SLOT_COMMITTING;
-    slot->answer = (struct unit_answer){.verdict = UNIT_NONE};
-    slot->old_pid = pgconn_backend_pid(slot->conn);
-    if (keep) {
-        struct pgconn_params params = {0};
-        pgconn_param_z(&params, slot->job->key);
-        pgconn_param_z(&params, slot->body.len > BODY_BYTES_MAX ? "null" : slot->body.data);
-        pgconn_query(slot->conn, guard_done_sql, &params, PGCONN_MORE, kept_elsewhere, slot);
-    }
-    pgconn_query(slot->conn, "commit", NULL, 0, committed_elsewhere, slot);
-    FAILPOINT("sql_elsewhere_commit_sent");
-}
-
 static void statement_done(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     struct arena scratch = {0};
     struct err err = result->err;
     const char *refusal = err.code ? NULL : result_refuse(result->rows, &scratch);
@@ -391,9 +241,9 @@ static void statement_done(void *arg, const struct pgconn_result *result)
     }
     arena_free(&scratch);
     if (err.code) {
-        reply_error(slot, &err, false);
-        slot_job_done(slot);
-        slot_rollback(slot);
+        sql_reply_error(slot, &err, false);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
         return;
     }
     buf_clear(&slot->body);
@@ -401,24 +251,24 @@ static void statement_done(void *arg, const struct pgconn_result *result)
     if (slot->pool->is_engine) {
         slot->state = SLOT_OPEN;
         FAILPOINT("sql_open");
-        reply_success(slot, REPLY_SQL_OPEN);
+        sql_reply_success(slot, REPLY_SQL_OPEN);
         return;
     }
     if (slot->job->is_read) {
-        reply_success(slot, REPLY_SQL);
-        slot_job_done(slot);
-        slot_rollback(slot);
+        sql_reply_success(slot, REPLY_SQL);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
         return;
     }
-    commit_elsewhere(slot, job_is_guarded(slot));
+    sql_commit_elsewhere(slot, sql_is_guarded(slot));
 }
 
-static void statement_send(struct slot *slot)
+void sql_statement_send(struct slot *slot)
 {
     struct job *job = slot->job;
     struct pgconn_params params = {0};
     int64_t left_us = job->timeout_us - (loop_wall(slot->pool->sql->o.loop).us - job->sent_at.us);
-    if (job_is_guarded(slot) && left_us < job->timeout_us - CLAIM_US) {
+    if (sql_is_guarded(slot) && left_us < job->timeout_us - CLAIM_US) {
         char limit[96]; /* the claim has waited for another transaction: that counts */
         snprintf(limit, sizeof(limit), "set local statement_timeout = %lld",
                  (long long)MAX(left_us / MS_US, (int64_t)1));
@@ -431,94 +281,6 @@ static void statement_send(struct slot *slot)
     loop_timer_set(slot->timer, job->timeout_us + GRACE_US);
 }
 
-/* --- with the guard: claim, statement, answer, in one transaction --- */
-
-/* Success without the statement; an answer that was not kept, or too large to be, is dropped. */
-static void guard_reply(struct slot *slot, enum guard_verdict verdict, struct str answer)
-{
-    buf_clear(&slot->body);
-    if (verdict == GUARD_NOTHING) {
-        buf_add_z(&slot->body, "{\"rows\": [], \"count\": 0}");
-    } else if (verdict == GUARD_REPLAY && !str_eq(answer, STR("null"))) {
-        buf_add_str(&slot->body, answer);
-    } else {
-        struct reply reply = {.kind = REPLY_SQL,
-                              .sent_at = slot->job->sent_at,
-                              .ended_at = loop_wall(slot->pool->sql->o.loop),
-                              .body_dropped = true};
-        slot->pool->sql->o.reply(slot->pool->sql->o.reply_arg, slot->job->id, &reply);
-        return;
-    }
-    reply_success(slot, REPLY_SQL);
-}
-
-static void guard_end(struct slot *slot)
-{
-    slot_job_done(slot);
-    slot_rollback(slot);
-}
-
-static void guard_obey(struct slot *slot, enum guard_verdict verdict, struct str answer)
-{
-    switch (verdict) {
-    case GUARD_PROCEED: statement_send(slot); return;
-    case GUARD_NOTHING:
-        buf_clear(&slot->body);
-        buf_add_z(&slot->body, "{\"rows\": [], \"count\": 0}");
-        commit_elsewhere(slot, false);
-        return;
-    case GUARD_REPLAY:
-    case GUARD_EXPIRED: guard_reply(slot, verdict, answer); break;
-    case GUARD_REFUSED:
-        reply_no(slot, GUARD_STATE_REFUSED, "it comes after its undo: the guard refused it");
-        break;
-    case GUARD_CONFLICT:
-        reply_no(slot, GUARD_STATE_CONFLICT, "the key was used for another request there");
-        break;
-    case GUARD_NONE: reply_no(slot, "0A000", "the guard there speaks another version"); break;
-    }
-    guard_end(slot);
-}
-
-static enum guard_verdict verdict_of(const struct pgconn_result *result, struct str *answer)
-{
-    const PGresult *rows = result->rows;
-    *answer = STR_NONE;
-    if (PQntuples(rows) != 1)
-        return GUARD_NONE;
-    if (!PQgetisnull(rows, 0, 1))
-        *answer = (struct str){PQgetvalue(rows, 0, 1), (size_t)PQgetlength(rows, 0, 1)};
-    return guard_verdict_of(str_z(PQgetvalue(rows, 0, 0)));
-}
-
-static void claimed(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    struct str answer;
-    loop_timer_stop(slot->timer);
-    if (result->err.code) {
-        reply_error(slot, &result->err, false);
-        guard_end(slot);
-        return;
-    }
-    enum guard_verdict verdict = verdict_of(result, &answer);
-    guard_obey(slot, verdict, answer);
-}
-
-static void claim_send(struct slot *slot, pgconn_done *done)
-{
-    const struct job *job = slot->job;
-    struct pgconn_params params = {0};
-    pgconn_param_z(&params, job->key);
-    pgconn_param_z(&params, job->hash);
-    pgconn_param_z(&params, direction_name(job->direction));
-    pgconn_param_z(&params, job->compensates);
-    /* One Sync for the three: if BEGIN failed, nothing would run outside. */
-    pgconn_query(slot->conn, "begin", NULL, PGCONN_MORE, NULL, NULL);
-    pgconn_query(slot->conn, job->settings.data, NULL, PGCONN_MORE, NULL, NULL);
-    pgconn_query(slot->conn, guard_claim_sql, &params, PGCONN_TEXT, done, slot);
-}
-
 static void slot_begin(struct slot *slot, struct job *job)
 {
     slot->job = job;
@@ -526,105 +288,24 @@ static void slot_begin(struct slot *slot, struct job *job)
     slot->resolve_until.us = 0;
     job->sent_at = loop_wall(slot->pool->sql->o.loop);
     FAILPOINT("sql_begin");
-    if (job_is_guarded(slot)) {
-        claim_send(slot, claimed);
+    if (sql_is_guarded(slot)) {
+        sql_guard_begin(slot);
         loop_timer_set(slot->timer, job->timeout_us + GRACE_US);
         return;
     }
     /* One Sync for the three: if BEGIN failed, the statement would not run outside. */
     pgconn_query(slot->conn, "begin", NULL, PGCONN_MORE, NULL, NULL);
     pgconn_query(slot->conn, job->settings.data, NULL, PGCONN_MORE, NULL, NULL);
-    statement_send(slot);
-}
-
-/* --- elsewhere: a lost COMMIT, asked of the guard --- */
-
-/* The outcome stays unknown. */
-static void doubt_give_up(struct slot *slot)
-{
-    struct err err;
-    err_set(&err, ERR_UNAVAILABLE,
-            "the connection went away in COMMIT, and the guard there could "
-            "not be asked in time");
-    reply_error(slot, &err, true);
-    slot_job_done(slot);
-    loop_timer_stop(slot->timer);
-    pgconn_close(slot->conn); /* opened again when it is needed */
-    slot->conn = NULL;
-    slot->state = SLOT_IDLE;
-    pool_pump(slot->pool);
-}
-
-static void doubt_resolved(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    struct str answer;
-    slot->is_asking = false;
-    if (result->lost)
-        return;             /* asked again when the connection is back, or by the timer */
-    if (result->err.code) { /* the old transaction may still hold the key */
-        pgconn_query(slot->conn, "rollback", NULL, 0, NULL, NULL);
-        return;
-    }
-    loop_timer_stop(slot->timer);
-    enum guard_verdict verdict = verdict_of(result, &answer);
-    if (verdict == GUARD_PROCEED) { /* the key is free: the COMMIT was never done, nor can it be */
-        struct err err;
-        err_set(&err, ERR_UNAVAILABLE, "the connection went away in COMMIT, which was not done");
-        reply_error(slot, &err, false);
-        guard_end(slot);
-    } else if (verdict == GUARD_CONFLICT || verdict == GUARD_NONE) {
-        doubt_give_up(slot); /* not what we sent: nothing is known of ours */
-    } else {
-        guard_obey(slot, verdict, answer);
-    }
-}
-
-static void doubt_ask(struct slot *slot)
-{
-    if (slot->is_asking || !slot->conn || !pgconn_is_up(slot->conn))
-        return;
-    struct pgconn_params params = {0};
-    pgconn_param_int8(&params, slot->old_pid);
-    slot->is_asking = true;
-    /* What is left of the old session holds the key: it is ours to end. */
-    pgconn_query(slot->conn,
-                 "select pg_catalog.pg_terminate_backend(a.pid)"
-                 "  from pg_catalog.pg_stat_activity a"
-                 " where a.application_name = pg_catalog.current_setting('application_name')"
-                 "   and a.usename = session_user and a.datname = current_database()"
-                 "   and a.pid = $1::int8 and a.pid <> pg_catalog.pg_backend_pid()",
-                 &params, 0, NULL, NULL);
-    claim_send(slot, doubt_resolved);
-}
-
-static void doubt_timer(struct slot *slot)
-{
-    if (loop_mono().us >= slot->resolve_until.us) {
-        doubt_give_up(slot);
-        return;
-    }
-    loop_timer_set(slot->timer, RESOLVE_AGAIN_US);
-    doubt_ask(slot);
-}
-
-/* The COMMIT may have reached the server: the key is there, with its answer, or is not. */
-static void slot_doubt(struct slot *slot)
-{
-    slot->state = SLOT_RESOLVING;
-    slot->is_asking = false;
-    if (!slot->resolve_until.us)
-        slot->resolve_until.us = loop_mono().us + MAX(slot->job->timeout_us, RESOLVE_MIN_US);
-    loop_timer_set(slot->timer, RESOLVE_AGAIN_US);
+    sql_statement_send(slot);
 }
 
 static void slot_timer(void *arg)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     if (slot->state == SLOT_RESOLVING && slot->pool->is_engine)
         slot_resolve(slot);
     else if (slot->state == SLOT_RESOLVING)
-        doubt_timer(slot);
+        sql_doubt_timer(slot);
     else if (slot->state == SLOT_RUNNING)
         pgconn_reset(slot->conn, "the statement did not end in time");
 }
@@ -656,7 +337,7 @@ static bool slot_has_lane(struct slot *slot)
     return true;
 }
 
-static void slot_next(struct slot *slot)
+void sql_slot_next(struct slot *slot)
 {
     if (slot->state != SLOT_IDLE || !slot->conn || !pgconn_is_up(slot->conn) || !slot->pool->first)
         return;
@@ -686,13 +367,13 @@ static void commit_done(struct slot *slot, enum unit_verdict verdict)
     slot->answer.verdict = verdict;
     pgunit_free(slot->unit);
     slot->unit = NULL;
-    slot_job_done(slot);
+    sql_slot_job_done(slot);
     sql->o.commit_answer(sql->o.commit_arg, id, &slot->answer);
 }
 
 static void commit_recorded(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     slot->answer = (struct unit_answer){.err = result->err};
     slot->in_doubt = result->lost || result->warned;
     if (!result->err.code)
@@ -702,7 +383,7 @@ static void commit_recorded(void *arg, const struct pgconn_result *result)
 
 static void commit_came(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     if (result->lost || result->warned || slot->in_doubt) {
         slot->state = SLOT_RESOLVING;
         if (!result->lost)
@@ -716,11 +397,11 @@ static void commit_came(void *arg, const struct pgconn_result *result)
         FAILPOINT("sql_committed");
         slot->seq++;
         commit_done(slot, UNIT_APPLIED);
-        slot_idle(slot);
+        sql_slot_idle(slot);
         return;
     }
     commit_done(slot, strcmp(slot->answer.err.sqlstate, "SAG01") ? UNIT_REJECTED : UNIT_FENCED);
-    slot_rollback(slot);
+    sql_slot_rollback(slot);
 }
 
 static void apply_send(struct slot *slot, const struct store_lane *lane, struct pgunit *unit,
@@ -765,8 +446,8 @@ static void commit_action(void *arg, uint64_t id, void *encoded)
         note->verdict = open ? UNIT_FENCED : UNIT_REJECTED;
         pgunit_free(encoded);
         if (open) {
-            slot_job_done(slot);
-            slot_rollback(slot);
+            sql_slot_job_done(slot);
+            sql_slot_rollback(slot);
         }
         return;
     }
@@ -783,7 +464,7 @@ static void commit_action(void *arg, uint64_t id, void *encoded)
 
 static void resolved(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     const char *state = result->err.sqlstate;
     slot->answer.err = (struct err){0};
     if (result->lost)
@@ -804,7 +485,7 @@ static void resolved(void *arg, const struct pgconn_result *result)
         loop_timer_set(slot->timer, RESOLVE_AGAIN_US);
         return;
     }
-    slot_idle(slot);
+    sql_slot_idle(slot);
 }
 
 static void slot_resolve(struct slot *slot)
@@ -815,7 +496,7 @@ static void slot_resolve(struct slot *slot)
     if (!store_pg_action_lane(slot->pool->sql->o.store, slot->index, &lane) ||
         lane.epoch != slot->epoch) {
         commit_done(slot, UNIT_FENCED);
-        slot_idle(slot);
+        sql_slot_idle(slot);
         return;
     }
     /* What is left of the old session holds the row of the lane: it is ours to end. */
@@ -831,48 +512,18 @@ static void slot_resolve(struct slot *slot)
 
 /* --- connections --- */
 
-/* Said once for each database, when the first connection stands. */
-static void guard_say(struct pool *pool, bool is_there, bool is_ours)
-{
-    if (pool->said_guard)
-        return;
-    pool->said_guard = true;
-    if (!is_there)
-        log_info("service \"%s\": no saga_guard there; a lost commit stays unknown", pool->service);
-    else if (!is_ours)
-        log_warn("service \"%s\": saga_guard is installed, but this role may not use it; as its "
-                 "owner: select saga_guard.allow('ROLE')",
-                 pool->service);
-    else
-        log_info("service \"%s\": saga_guard is there; each action is done once", pool->service);
-}
-
-static void looked(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    slot->state = SLOT_IDLE;
-    if (result->lost)
-        return;
-    bool is_there = !result->err.code && PQntuples(result->rows) == 1;
-    bool is_ours = is_there && *PQgetvalue(result->rows, 0, 0) == 't';
-    slot->has_guard = is_ours;
-    guard_say(slot->pool, is_there, is_ours);
-    slot_next(slot);
-}
-
 static void slot_up(void *arg)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     if (slot->state == SLOT_RESOLVING) {
         if (slot->pool->is_engine)
             slot_resolve(slot);
         else
-            doubt_ask(slot);
+            sql_doubt_ask(slot);
     } else if (slot->pool->is_engine) {
-        slot_next(slot);
+        sql_slot_next(slot);
     } else {
-        slot->state = SLOT_LOOKING;
-        pgconn_query(slot->conn, guard_look_sql, NULL, PGCONN_TEXT, looked, slot);
+        sql_guard_look(slot);
     }
 }
 
@@ -887,11 +538,11 @@ static bool pool_is_up(const struct pool *pool)
 /* What waits for a database that cannot be reached was certainly not sent. */
 static void slot_down(void *arg, const struct err *err, bool is_final)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     struct pool *pool = slot->pool;
     (void)is_final;
     if (slot->state == SLOT_OPEN) { /* rolled back; the commit will be told */
-        slot_job_done(slot);
+        sql_slot_job_done(slot);
         slot->state = SLOT_IDLE;
     }
     if (!pool_is_up(pool))
@@ -971,13 +622,13 @@ static void pool_free(struct pool *pool)
 }
 
 /* Gives the oldest waiting job to an idle connection, or opens one more. */
-static void pool_pump(struct pool *pool)
+void sql_pool_pump(struct pool *pool)
 {
     struct slot *fresh = NULL;
     for (unsigned i = 0; i < pool->slots_count && pool->first; i++) {
         struct slot *slot = &pool->slots[i];
         if (slot->conn && pgconn_is_up(slot->conn))
-            slot_next(slot);
+            sql_slot_next(slot);
         else if (slot->conn && slot->state == SLOT_IDLE)
             return; /* one is being connected: it will take the job, or fail it */
         if (slot->state == SLOT_LOOKING)
@@ -1099,7 +750,7 @@ static void port_start(void *arg, const struct invocation *invocation)
     *pool->last = job;
     pool->last = &job->next;
     sql->waiting++;
-    pool_pump(pool);
+    sql_pool_pump(pool);
 }
 
 static bool drop_waiting(struct pool *pool, uint64_t id)
@@ -1130,8 +781,8 @@ static void port_drop(void *arg, uint64_t id)
     if (!slot)
         return;
     if (slot->state == SLOT_OPEN) { /* answered already */
-        slot_job_done(slot);
-        slot_rollback(slot);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
     } else if (slot->state == SLOT_RUNNING) {
         pgconn_reset(slot->conn, "the answer is no longer wanted");
     }
