@@ -4,7 +4,7 @@ create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
        p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
        coalesce(r.residue, '[]') as residue,
-       array_remove(case r.park_reason
+       array_remove(case r.park_reason::text
             when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
             when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
             when 'pivot_passed' then array['retry', 'skip', 'abandon']
