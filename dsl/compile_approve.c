@@ -22,8 +22,8 @@ static void by_compile(struct compiler *cx, const struct node *node, struct plan
         out->by = APPROVE_BY_GROUP;
         out->group = cx_strdup(cx, name);
     } else {
-        struct diag *diag =
-            node_error(cx, "E106", node, "`" STR_FMT "` cannot be the name of a group", STR_ARG(name));
+        struct diag *diag = node_error(
+            cx, "E106", node, "`" STR_FMT "` cannot be the name of a group", STR_ARG(name));
         diag_help(cx->diags, diag, "write `any`, `other`, or a group of the daemon's `people`");
     }
 }
@@ -35,10 +35,11 @@ static void expiry_warn(struct compiler *cx, const struct node *node, uint16_t i
     int64_t ttl_us = cx->steps[index].action.idempotency.ttl_us;
     if (!ttl_us || approval->expires_us < ttl_us)
         return;
-    struct diag *diag = node_warning(
-        cx, "W306", node, "a person may take " STR_FMT " for `%s`, but its key is honoured for " STR_FMT,
-        STR_ARG(duration_format(approval->expires_us, cx->scratch)), cx->steps[index].id,
-        STR_ARG(duration_format(ttl_us, cx->scratch)));
+    struct diag *diag =
+        node_warning(cx, "W306", node,
+                     "a person may take " STR_FMT " for `%s`, but its key is honoured for " STR_FMT,
+                     STR_ARG(duration_format(approval->expires_us, cx->scratch)),
+                     cx->steps[index].id, STR_ARG(duration_format(ttl_us, cx->scratch)));
     diag_help(cx->diags, diag, "past the ttl nothing is sent again: let it expire sooner");
 }
 

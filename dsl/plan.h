@@ -303,10 +303,10 @@ struct plan_step {
     const uint16_t *held_by;
     uint16_t held_by_count;
     bool hold;
-    const struct expr *for_each;        /* gives the list; NULL: not a loop */
-    const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
-    uint32_t max_parallel;              /* of a loop, at least 1 */
-    const struct schema *output_schema; /* NULL: anything */
+    const struct expr *for_each;         /* gives the list; NULL: not a loop */
+    const struct expr *key_by;           /* names an instance by its item; NULL: by its place */
+    uint32_t max_parallel;               /* of a loop, at least 1 */
+    const struct schema *output_schema;  /* NULL: anything */
     const struct plan_approval *approve; /* NULL: nobody is asked */
 };
 

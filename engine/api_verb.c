@@ -60,6 +60,11 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
         control_problem(call->request, 409, "conflict", NULL, STR_FMT, STR_ARG(result->answer));
 }
 
+static bool is_approval(enum run_event_kind kind)
+{
+    return kind == EVENT_APPROVE || kind == EVENT_REJECT;
+}
+
 static void verb_by_inbox(struct verb_call *call)
 {
     struct arena *arena = control_arena(call->request);
@@ -94,6 +99,8 @@ static void verb_by_inbox(struct verb_call *call)
             json_object_add_z(body, values[i].name, output);
     if (verb->kind == EVENT_ANSWER)
         json_object_add_z(body, "key", json_string(arena, verb->name));
+    if (is_approval(verb->kind) && verb->name.ptr)
+        json_object_add_z(body, "hash", json_string(arena, verb->name));
     request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
                 json_text(body, arena), verb_by_inbox_settled, call);
 }
@@ -170,20 +177,25 @@ static struct str member_text(const struct json *body, const char *name, struct 
 static bool verb_body_read(struct control_request *request, struct runner_verb *verb)
 {
     static const char *const known[] = {"reason", "applied", "force", "output"};
+    static const char *const known_approve[] = {"reason", "hash"};
     static const char *const known_retry[] = {"reason", "input", "step_input"};
     static const char *const known_migrate[] = {"reason", "to", "dry_run"};
     const struct json *body, *applied, *force;
     bool migrate = verb->kind == EVENT_MIGRATE;
     if (!body_read(request, &body))
         return false;
-    bool retry = verb->kind == EVENT_RETRY;
-    if (!members_known(request, body,
-                       migrate ? known_migrate
-                       : retry ? known_retry
-                               : known,
-                       migrate ? ARRAY_LEN(known_migrate)
-                       : retry ? ARRAY_LEN(known_retry)
-                               : ARRAY_LEN(known)))
+    const struct {
+        bool meant;
+        const char *const *names;
+        size_t count;
+    } lists[] = {{migrate, known_migrate, ARRAY_LEN(known_migrate)},
+                 {verb->kind == EVENT_RETRY, known_retry, ARRAY_LEN(known_retry)},
+                 {is_approval(verb->kind), known_approve, ARRAY_LEN(known_approve)},
+                 {true, known, ARRAY_LEN(known)}};
+    size_t list = 0;
+    while (!lists[list].meant)
+        list++;
+    if (!members_known(request, body, lists[list].names, lists[list].count))
         return false;
     const struct json *dry_run = migrate ? json_get_z(body, "dry_run") : NULL;
     bool only_asks = dry_run && dry_run->kind == JSON_BOOL && dry_run->boolean;
@@ -202,6 +214,8 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     }
     verb->applied = applied && applied->boolean;
     verb->force = force && force->kind == JSON_BOOL && force->boolean;
+    if (is_approval(verb->kind))
+        verb->name = json_get_text(body, "hash");
     verb->output = member_text(body, "output", control_arena(request));
     verb->input = member_text(body, "input", control_arena(request));
     verb->step_input = member_text(body, "step_input", control_arena(request));
@@ -264,7 +278,8 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
     call->verb.run_id = run_id;
     call->verb.step = step;
     call->verb.actor = control_actor(request);
-    bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP;
+    bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP ||
+                      is_approval(call->verb.kind);
     if (call->verb.kind < EVENT_CANCEL || needs_step != (step.len > 0)) {
         control_problem(request, 404, "not_found", NULL, "there is no verb \"%.*s\" here",
                         (int)MIN(name.len, (size_t)40), name.ptr);
@@ -391,6 +406,8 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         }
         if (verb.kind == EVENT_ANSWER)
             verb.name = json_get_text(body, "key");
+        if (is_approval(verb.kind))
+            verb.name = json_get_text(body, "hash");
         if (output && output->kind != JSON_NULL)
             verb.output = json_text(output, &arena);
         const struct json *input = json_get_z(body, "input");

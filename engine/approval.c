@@ -60,8 +60,8 @@ static struct str request_show(struct draft *draft, const struct rendered *rende
     if (request->args_count) {
         struct json *args = json_list_new(arena, request->args_count);
         for (uint16_t i = 0; i < request->args_count; i++)
-            json_list_add(args, request->args[i].ptr ? json_string(arena, request->args[i])
-                                                     : &json_null);
+            json_list_add(args,
+                          request->args[i].ptr ? json_string(arena, request->args[i]) : &json_null);
         json_object_add_z(out, "args", args);
     }
     if (request->body.ptr)

@@ -3,8 +3,8 @@
  *
  * The side waits with its key and request hash durable; the row of the approval shows the exact
  * request. The decision is bound to the step, the generation and that hash, and is consumed by the
- * claim that follows in the same decision, so it is used once; after a crash the claim is there, and
- * with it the word. It covers the declared compensation. Another generation asks again.
+ * claim that follows in the same decision, so it is used once; after a crash the claim is there,
+ * and with it the word. It covers the declared compensation. Another generation asks again.
  *
  * `people` is a list of {name, ids, groups}: ids are actors ("uid:1000", "role:ada") of one person.
  */

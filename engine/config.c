@@ -139,6 +139,64 @@ static void exec_read(struct reader *reader, const struct node *node)
     reader->config->exec_directory = text_read(reader, directory, "directory");
 }
 
+/* uids and roles become the actors of the core: "uid:1000", "role:ada". */
+static void ids_read(struct reader *reader, const struct node *list, const char *prefix,
+                     struct json *ids)
+{
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->count; i++)
+        json_list_add(ids, json_string(&reader->config->arena,
+                                       arena_printf(&reader->config->arena, "%s:" STR_FMT, prefix,
+                                                    STR_ARG(list->items[i]->text))));
+}
+
+static void person_read(struct reader *reader, const struct node *node, struct json *people)
+{
+    static const char *const keys[] = {"name", "uids", "roles", "groups"};
+    struct arena *arena = &reader->config->arena;
+    const struct node *name = node_get(node, "name");
+    const struct node *lists[] = {node_get(node, "uids"), node_get(node, "roles"),
+                                  node_get(node, "groups")};
+    uint32_t count = 0;
+    bool known = node->kind == NODE_MAP && name && name->kind == NODE_TEXT;
+    for (uint32_t i = 0; known && i < node->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+            found = found || str_eq_z(node->pairs[i].key->text, keys[k]);
+        known = found;
+    }
+    for (size_t i = 0; known && i < ARRAY_LEN(lists); i++) {
+        known = !lists[i] || lists[i]->kind == NODE_LIST;
+        count += known && lists[i] ? lists[i]->count : 0;
+    }
+    if (!known) {
+        complain(reader, "E902", node,
+                 "a person has the form {name: NAME, uids: [...], roles: [...], groups: [...]}");
+        return;
+    }
+    struct json *person = json_object_new(arena, 3), *ids = json_list_new(arena, count);
+    struct json *groups = json_list_new(arena, lists[2] ? lists[2]->count : 0);
+    ids_read(reader, lists[0], "uid", ids);
+    ids_read(reader, lists[1], "role", ids);
+    for (uint32_t i = 0; lists[2] && i < lists[2]->count; i++)
+        json_list_add(groups, json_string(arena, arena_str(arena, lists[2]->items[i]->text)));
+    json_object_add_z(person, "name", json_string(arena, arena_str(arena, name->text)));
+    json_object_add_z(person, "ids", ids);
+    json_object_add_z(person, "groups", groups);
+    json_list_add(people, person);
+}
+
+static void people_read(struct reader *reader, const struct node *node)
+{
+    if (node->kind != NODE_LIST) {
+        complain(reader, "E901", node, "`people` must be a list");
+        return;
+    }
+    struct json *people = json_list_new(&reader->config->arena, node->count);
+    for (uint32_t i = 0; i < node->count; i++)
+        person_read(reader, node->items[i], people);
+    reader->config->people = people;
+}
+
 static void duration_read(struct reader *reader, const struct node *node, const char *what,
                           int64_t *out_us)
 {
@@ -150,8 +208,9 @@ static void duration_read(struct reader *reader, const struct node *node, const 
 
 static void key_read(struct reader *reader, const struct pair *pair)
 {
-    static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
-                                       "lease",    "services", "secrets", "env",        "exec"};
+    static const char *const keys[] = {"database", "name",  "socket",   "log_format",
+                                       "drain",    "lease", "services", "secrets",
+                                       "env",      "exec",  "people"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -170,6 +229,8 @@ static void key_read(struct reader *reader, const struct pair *pair)
         env_read(reader, value);
     else if (str_eq_z(key, "exec"))
         exec_read(reader, value);
+    else if (str_eq_z(key, "people"))
+        people_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
     else if (str_eq_z(key, "lease")) {

@@ -14,6 +14,7 @@
 
 #include "dsl/services.h"
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/log.h"
 
 struct config_pair {
@@ -31,6 +32,7 @@ struct config {
     const char *const *env_names;
     uint16_t services_count, secrets_count, env_count;
     const char *exec_directory;
+    const struct json *people; /* as engine/approval.h reads it; NULL: nobody is named */
 };
 
 #define CONFIG_DRAIN_US (30 * SECOND_US)

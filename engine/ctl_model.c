@@ -429,6 +429,7 @@ const char *model_reason_text(struct str reason)
         {"key_conflict", "a service holds the key with other parameters"},
         {"step_failed", "a step failed, and the workflow says to park then"},
         {"repair", "a step was refused, and the workflow waits for a corrected input"},
+        {"approval_expired", "nobody approved a step in time"},
         {"compensation_budget", "the time that the workflow gives the way back is over"},
         {"late_success", "a step was applied after all, after the run had been abandoned"},
         {"crash_loop", "the daemon died again and again while it worked on this run"},

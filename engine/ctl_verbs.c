@@ -246,6 +246,12 @@ const struct ctl_verb ctl_verbs[] = {
      .about = PREFIX_NOTE,
      .run = ctl_verb_dead},
 
+    {.name = "approvals",
+     .group = GROUP_RUNS,
+     .args = "",
+     .summary = "the requests that wait for a person, exactly as they would be sent",
+     .run = ctl_verb_approvals},
+
     OPERATE("cancel", "turn a run back: what was applied is undone",
             "Attempts in flight are awaited first. After the pivot a run is not turned back."),
     OPERATE("pause", "send nothing new for a run until it is resumed",
@@ -294,6 +300,28 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
 
+    {.name = "approve",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "let the request of a step that waits for approval be sent",
+     .about =
+         "What is approved is the request with that hash, once: see sagactl approvals. Without\n"
+         "--hash the request is shown, and on a terminal you are asked. It covers the step's\n"
+         "compensation. `by: other` and groups are looked up in the daemon's `people`.",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
+    {.name = "reject",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "refuse a step that waits for approval; nothing is sent",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
     {.name = "signal",
      .group = GROUP_OPERATE,
      .args = "RUN NAME",

@@ -404,6 +404,7 @@ static const struct plan *daemon_child_plan(void *arg, struct str workflow,
 static void runner_open(struct daemon *daemon)
 {
     struct runner_config config = {.env = daemon->env,
+                                   .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);

@@ -35,7 +35,7 @@
     X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                       \
     X(EVENT_APPROVE, "approve")                                                                \
     X(EVENT_REJECT, "reject")                                                                  \
-    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */
+    X(EVENT_ANSWER, "answer") /* a participant says what became of a key; needs no reason */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -76,9 +76,9 @@ struct run_event {
         struct str input, step_input; /* retry: JSON texts, absent: as they are */
         /* signal; answer: the key; approve, reject: the request's hash, or "" */
         struct str name;
-        bool by_parent;               /* cancel, compensate: asked by the run whose child this is */
-        const struct plan *plan;      /* migrate: to this version */
-        bool dry_run;                 /* migrate: only says whether it could */
+        bool by_parent;          /* cancel, compensate: asked by the run whose child this is */
+        const struct plan *plan; /* migrate: to this version */
+        bool dry_run;            /* migrate: only says whether it could */
     } verb;
 };
 

@@ -67,16 +67,16 @@ enum run_cause {
 };
 
 /* Why the run is parked. */
-#define PARK_REASONS(X)                                                   \
-    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                            \
-    X(PARK_COMPENSATION_FAILED, "compensation_failed")                    \
-    X(PARK_PIVOT_PASSED, "pivot_passed")                                  \
-    X(PARK_KEY_CONFLICT, "key_conflict")                                  \
-    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */             \
-    X(PARK_CRASH_LOOP, "crash_loop")                                      \
-    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */ \
-    X(PARK_REPAIR, "repair")         /* on_failure: repair */             \
-    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                    \
+#define PARK_REASONS(X)                                                      \
+    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                               \
+    X(PARK_COMPENSATION_FAILED, "compensation_failed")                       \
+    X(PARK_PIVOT_PASSED, "pivot_passed")                                     \
+    X(PARK_KEY_CONFLICT, "key_conflict")                                     \
+    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */                \
+    X(PARK_CRASH_LOOP, "crash_loop")                                         \
+    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */    \
+    X(PARK_REPAIR, "repair")         /* on_failure: repair */                \
+    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                       \
     X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */ \
     X(PARK_APPROVAL_EXPIRED, "approval_expired")
 enum park_reason {
@@ -121,10 +121,10 @@ struct effect_ref {
 };
 
 /* Waiting and pending: until next_at a person may decide. */
-#define APPROVALS(X)                \
-    X(APPROVAL_PENDING, "pending")  \
-    X(APPROVAL_GIVEN, "approved")   \
-    X(APPROVAL_DENIED, "rejected")  \
+#define APPROVALS(X)               \
+    X(APPROVAL_PENDING, "pending") \
+    X(APPROVAL_GIVEN, "approved")  \
+    X(APPROVAL_DENIED, "rejected") \
     X(APPROVAL_EXPIRED, "expired")
 enum approval {
     APPROVAL_NONE,
@@ -181,10 +181,10 @@ struct effect_state {
     X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */                \
     X(RECORD_INBOX)   /* a row of the inbox is settled */                                          \
     X(RECORD_PIN)     /* the run goes on under another version of its workflow */                  \
-    X(RECORD_APPROVAL) /* a person is asked, or has decided */                                    \
-    X(RECORD_INPUT)   /* a person corrected the run's input, for what is claimed from then on */   \
-    X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */    \
-    X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
+    X(RECORD_APPROVAL) /* a person is asked, or has decided */                                     \
+    X(RECORD_INPUT)    /* a person corrected the run's input, for what is claimed from then on */  \
+    X(RECORD_SIGNAL)   /* a signal came: the first of its name, kept for whoever waits for it */   \
+    X(RECORD_BEGUN)    /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
     RECORD_NONE,
 #define X(id) id,

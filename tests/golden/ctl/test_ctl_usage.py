@@ -8,7 +8,7 @@ from ctl_case import CtlCase, main  # noqa: E402
 
 VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead cancel "
          "pause resume compensate abandon retry settle skip signal migrate daemons ping completion help").split()
-LATER = ("init doctor services approvals approve reject ui "
+LATER = ("init doctor services ui "
          "mcp").split()
 
 # arguments: what the one line on stderr must contain
