@@ -162,11 +162,6 @@ struct str control_body(const struct control_request *request)
     return request->body;
 }
 
-uid_t control_uid(const struct control_request *request)
-{
-    return request->uid;
-}
-
 struct str control_actor(const struct control_request *request)
 {
     return request->actor;

@@ -44,7 +44,6 @@ struct str control_path(const struct control_request *request);
 const char *control_query(const struct control_request *request, const char *name);
 const char *control_header(const struct control_request *request, const char *name);
 struct str control_body(const struct control_request *request);
-uid_t control_uid(const struct control_request *request);
 /* "uid:1000": what is stored as the actor. */
 struct str control_actor(const struct control_request *request);
 /* Lives until the request is answered. */

@@ -228,13 +228,16 @@ static bool is_still_asked(struct stub_world *world, const struct unit_run *run,
                            const struct run_record *record)
 {
     const struct effect_state *state = &record->effect.state;
-    const struct record_effect *before = stub_row_effect(&world->out->row, &record->effect.ref);
-    bool told = before && before->state.state == STEP_UNKNOWN;
+    const struct effect_ref *ref = &record->effect.ref;
+    const struct record_effect *before =
+        stub_row_newest(&world->out->row, ref->step, ref->item, ref->direction);
+    bool told = before && before->state.state == STEP_UNKNOWN &&
+                before->ref.generation == ref->generation;
     for (const struct run_record *other = run->records; other < record; other++)
         told = told || (other->kind == RECORD_EFFECT && other->effect.state.state == STEP_UNKNOWN &&
-                        other->effect.ref.step == record->effect.ref.step &&
-                        other->effect.ref.direction == record->effect.ref.direction &&
-                        str_eq(other->effect.ref.item, record->effect.ref.item));
+                        other->effect.ref.step == ref->step &&
+                        other->effect.ref.direction == ref->direction &&
+                        str_eq(other->effect.ref.item, ref->item));
     return state->state == STEP_UNKNOWN && wall_is_set(state->next_at) && told;
 }
 
