@@ -523,12 +523,27 @@ static uint32_t send_count(struct stub_world *world, const struct target *target
     return 1;
 }
 
+/* A fault has changed what the action answers, so what the test says to questions about it is another
+ * story: the ledger tells. */
+static bool is_overtaken(const struct stub_world *world, const struct target *target)
+{
+    for (uint32_t i = 0; i < world->config->faults_count && target->asks; i++) {
+        const struct stub_fault *fault = &world->config->faults[i];
+        if (fault->kind == STUB_FAULT_ANSWER && fault->step == target->step && !fault->asks &&
+            fault->compensation == (target->direction == DIRECTION_COMPENSATE))
+            return true;
+    }
+    return false;
+}
+
 /* A test's own answers for an item win over those for all items of its step. */
 static const struct test_answers *answers_find(const struct stub_world *world,
                                                const struct target *target)
 {
     const struct test_answers *found = NULL;
     bool compensation = target->direction == DIRECTION_COMPENSATE;
+    if (is_overtaken(world, target))
+        return NULL;
     for (uint32_t i = 0; i < world->config->answers_count; i++) {
         const struct test_answers *answers = &world->config->answers[i];
         if (answers->step != target->step || answers->compensation != compensation ||

@@ -264,13 +264,24 @@ static void accepted(void **state)
     stub_result_free(&result);
 
     /* "It is not there", though its answer was only lost. */
-    struct stub_fault fault = answers_with(0, (struct test_answer){.kind = TEST_ANSWER_LOST}, 1);
+    const struct test_answer lost[] = {{.kind = TEST_ANSWER_LOST, .after_us = -1},
+                                       {.kind = TEST_ANSWER_REPLY, .after_us = -1}};
+    answers[0].list = lost;
+    answers[0].count = 2;
     answers[1].list = says + 2;
     answers[1].count = 1;
-    play_asked(&fault, 1, answers + 1, 1, &result);
+    play_asked(NULL, 0, answers, 2, &result);
     assert_true(result.vouched[0]);
     assert_sound(&result);
     assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 2);
+    stub_result_free(&result);
+
+    /* A fault is another story than the test's: the service tells the truth. */
+    struct stub_fault fault = answers_with(0, (struct test_answer){.kind = TEST_ANSWER_LOST}, 1);
+    play_asked(&fault, 1, answers, 2, &result);
+    assert_false(result.vouched[0]);
+    assert_sound(&result);
+    assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 1);
     stub_result_free(&result);
 }
 
