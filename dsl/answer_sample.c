@@ -200,10 +200,9 @@ static void in_visit(struct sampler *sampler, const struct expr *expr)
 static void call_visit(struct sampler *sampler, const struct expr *expr, bool is_condition)
 {
     struct place *place = expr->args_count ? place_of(sampler, expr->args[0]) : NULL;
-    const struct json *value =
-        expr->args_count > 1 ? constant_of(sampler, expr->args[1]) : NULL;
-    bool loops = expr->fn == FN_ALL || expr->fn == FN_EXISTS || expr->fn == FN_MAP ||
-                 expr->fn == FN_FILTER;
+    const struct json *value = expr->args_count > 1 ? constant_of(sampler, expr->args[1]) : NULL;
+    bool loops =
+        expr->fn == FN_ALL || expr->fn == FN_EXISTS || expr->fn == FN_MAP || expr->fn == FN_FILTER;
     bool tests_text =
         expr->fn == FN_STARTS_WITH || expr->fn == FN_ENDS_WITH || expr->fn == FN_CONTAINS;
     if (loops) {
@@ -311,8 +310,7 @@ static void shape_http(struct sampler *sampler)
     for (uint32_t i = 0; i < count; i++) { /* other answers are not read */
         int64_t code = 0;
         bool is_code = had[i].kind == CHOICE_VALUE && json_to_int(had[i].value, &code);
-        if (is_code &&
-            ((code >= 200 && code < 300 && code != 202) || code == 404 || code == 410))
+        if (is_code && ((code >= 200 && code < 300 && code != 202) || code == 404 || code == 410))
             value_add(status, had[i].value);
     }
     if (count)

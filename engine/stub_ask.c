@@ -73,8 +73,8 @@ static void http_fill(const struct json *response, struct arena *arena, struct r
     out->status = (int)status;
     for (uint32_t i = 0; i < count; i++)
         if (headers->members[i].value->kind == JSON_STRING)
-            pairs[out->headers_count++] = (struct request_pair){headers->members[i].name,
-                                                                headers->members[i].value->text};
+            pairs[out->headers_count++] =
+                (struct request_pair){headers->members[i].name, headers->members[i].value->text};
     out->headers = pairs;
     body = json_get_z(response, "body");
     out->body = body ? json_text(body, arena) : STR_NONE;

@@ -231,8 +231,8 @@ static bool is_still_asked(struct stub_world *world, const struct unit_run *run,
     const struct effect_ref *ref = &record->effect.ref;
     const struct record_effect *before =
         stub_row_newest(&world->out->row, ref->step, ref->item, ref->direction);
-    bool told = before && before->state.state == STEP_UNKNOWN &&
-                before->ref.generation == ref->generation;
+    bool told =
+        before && before->state.state == STEP_UNKNOWN && before->ref.generation == ref->generation;
     for (const struct run_record *other = run->records; other < record; other++)
         told = told || (other->kind == RECORD_EFFECT && other->effect.state.state == STEP_UNKNOWN &&
                         other->effect.ref.step == ref->step &&
@@ -523,8 +523,8 @@ static uint32_t send_count(struct stub_world *world, const struct target *target
     return 1;
 }
 
-/* A fault has changed what the action answers, so what the test says to questions about it is another
- * story: the ledger tells. */
+/* A fault has changed what the action answers, so what the test says to questions about it is
+ * another story: the ledger tells. */
 static bool is_overtaken(const struct stub_world *world, const struct target *target)
 {
     for (uint32_t i = 0; i < world->config->faults_count && target->asks; i++) {

@@ -67,16 +67,17 @@ static void assert_answer(const char *reconcile, enum outcome says, const char *
     arena_reset(&arena);
 }
 
-#define LIST                                                                  \
-    "{get: s/x, applied: \"size(response.body.data) > 0\", not_applied: "     \
+#define LIST                                                              \
+    "{get: s/x, applied: \"size(response.body.data) > 0\", not_applied: " \
     "\"size(response.body.data) == 0\", output: \"${{ response.body.data[0] }}\"}"
 
 /* The form that most services have: a list of what was done under the key. */
 static void lists(void **state)
 {
     (void)state;
-    assert_answer(LIST, OUTCOME_APPLIED, "{\"id\":\"ch_1\",\"n\":3}",
-                  "{\"body\":{\"data\":[{\"id\":\"ch_1\",\"n\":3}]},\"status\":200,\"headers\":{}}");
+    assert_answer(
+        LIST, OUTCOME_APPLIED, "{\"id\":\"ch_1\",\"n\":3}",
+        "{\"body\":{\"data\":[{\"id\":\"ch_1\",\"n\":3}]},\"status\":200,\"headers\":{}}");
     assert_answer(LIST, OUTCOME_RETRYABLE, NULL,
                   "{\"body\":{\"data\":[]},\"status\":200,\"headers\":{}}");
     assert_answer(LIST, OUTCOME_UNKNOWN, NULL, "{\"status\":200,\"headers\":{}}");
@@ -84,9 +85,10 @@ static void lists(void **state)
     assert_answer("{get: s/x, applied: \"size(response.body.data) >= 3\"}", OUTCOME_APPLIED, NULL,
                   "{\"body\":{\"data\":[\"sample\",\"sample\",\"sample\"]},\"status\":200,"
                   "\"headers\":{}}");
-    assert_answer("{get: s/x, applied: \"response.body.exists(c, c.key == key && c.n == input.n)\"}",
-                  OUTCOME_APPLIED, NULL,
-                  "{\"body\":[{\"key\":\"x:pay:execute\",\"n\":7}],\"status\":200,\"headers\":{}}");
+    assert_answer(
+        "{get: s/x, applied: \"response.body.exists(c, c.key == key && c.n == input.n)\"}",
+        OUTCOME_APPLIED, NULL,
+        "{\"body\":[{\"key\":\"x:pay:execute\",\"n\":7}],\"status\":200,\"headers\":{}}");
     assert_answer("{get: s/x, not_applied: "
                   "\"size(response.body.list.filter(c, c.ok && c.key == key)) == 0\"}",
                   OUTCOME_UNKNOWN, NULL,
@@ -94,9 +96,9 @@ static void lists(void **state)
                   "\"headers\":{}}");
 }
 
-#define STATES                                                                              \
+#define STATES                                                                                    \
     "{get: s/x, applied: \"response.status == 200 && response.body.state in ['done', 'paid']\", " \
-    "in_progress: \"response.body.state == 'pending'\", "                                     \
+    "in_progress: \"response.body.state == 'pending'\", "                                         \
     "refused: \"response.body.state == 'failed'\", not_applied: \"response.status == 404\"}"
 
 /* A status, and the one word that says what became of it. */
@@ -161,8 +163,7 @@ static void kinds(void **state)
                   "{\"rows\":[{\"done\":true}],\"count\":1,\"sqlstate\":\"\"}");
     assert_answer("{exec: [ask], applied: \"response.exit == 0\", not_applied: "
                   "\"response.exit == 3\"}",
-                  OUTCOME_RETRYABLE, NULL,
-                  "{\"exit\":3,\"stdout\":\"sample\",\"stderr\":\"\"}");
+                  OUTCOME_RETRYABLE, NULL, "{\"exit\":3,\"stdout\":\"sample\",\"stderr\":\"\"}");
     assert_answer("{exec: [ask], applied: \"response.stdout.startsWith('done')\", not_applied: "
                   "\"response.stdout == 'none'\"}",
                   OUTCOME_APPLIED, NULL, "{\"stdout\":\"done\",\"exit\":0,\"stderr\":\"\"}");
