@@ -37,6 +37,9 @@ struct request {
     struct str auth_user,
         auth_secret; /* http: basic user; bearer token or password; absent: none */
     struct str body; /* http body, exec stdin; absent: none */
+    /* What a person gave instead of what the workflow says: the JSON body, a worker's payload, a
+     * child's input, stdin, the list of a statement's parameters. NULL: nothing. */
+    const struct json *given;
 
     const struct str *args; /* exec: argv; sql: parameters as text, absent = NULL */
     uint16_t args_count;

@@ -282,6 +282,7 @@ static void record_tell(struct stub_world *world, const struct unit_run *run,
     case RECORD_START:
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
+    case RECORD_INPUT:
     case RECORD_EVENT:
     case RECORD_PIN:
     case RECORD_SIGNAL:
