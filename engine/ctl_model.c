@@ -432,9 +432,9 @@ static struct str found_text(const struct model_unknown *unknown, struct wall no
                          ? arena_printf(arena, ", " STR_FMT " ago",
                                         STR_ARG(text_age(unknown->found_at, now, arena)))
                          : STR("");
-    const char *what = str_eq_z(unknown->source, "person")        ? "a person said"
-                       : str_eq_z(unknown->source, "late answer") ? "a late answer said"
-                                                                  : "the newest answer";
+    const char *what = str_eq_z(unknown->source, "person")   ? "a person said"
+                       : str_eq_z(unknown->source, "answer") ? "it said by itself"
+                                                             : "the newest answer";
     return arena_printf(arena, "; %s" STR_FMT ": " STR_FMT, what, STR_ARG(ago),
                         STR_ARG(unknown->found));
 }

@@ -61,7 +61,7 @@ TRIP = {"trip_id": "T-1", "traveller": "Ann", "from": "FRA", "to": "LIS", "night
 def travel(env):
     """Three bookings side by side; a full hotel waits for the slow airline and gives its booking
     back; a trip without a car goes on."""
-    ledger, daemon = ready(env, "travel/trip.yaml", "airline", "hotels", "cars", "bank")
+    ledger, daemon = ready(env, "travel/trip.yaml", "airline", "hotels", "cars", "bank", "insurer")
     env.sequential = False
     ledger.always("/", lambda r: Answer(201, {"id": r.path.split("/")[1] + "-1", "price": 10,
                                               "number": "220-7"}))
