@@ -286,7 +286,7 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST, "answers", LANG_TEST_ANSWERS, LANG_TEST_ANSWER, 0, NULL, NULL,
      "each service does what it is asked",
      "By `STEP` or `STEP:compensate`: the answer, or a list with one for each attempt, of which "
-     "the last repeats."},
+     "the last repeats; `STEP:reconcile` and `STEP:compensate:reconcile` answer the questions."},
     {LANG_TEST, "signals", LANG_GROUP_MAP, LANG_TEST_SIGNAL, 0, NULL, NULL, NULL,
      "Signals that come, by their names."},
     {LANG_TEST, "at", LANG_TEST_VERBS, LANG_TEST_VERB, 0, NULL, NULL, NULL,
@@ -338,6 +338,9 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST_EXPECT, "reason", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Why it is parked."},
     {LANG_TEST_EXPECT, "calls", LANG_ANY, 0, 0, NULL, NULL, NULL,
      "All calls in order, as `STEP` and `STEP:compensate`; each attempt is one."},
+    {LANG_TEST_EXPECT, "asks", LANG_ANY, 0, 0, NULL, NULL, NULL,
+     "All questions of `reconcile` in order, as `STEP` and `STEP:compensate`; `calls` has none of "
+     "them."},
     {LANG_TEST_EXPECT, "any_order", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
      "The order of `calls` does not matter."},
     {LANG_TEST_EXPECT, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "The run's output."},
@@ -576,7 +579,7 @@ static const struct mistake {
     {LANG_APPROVE, "text|reason|title|description|prompt", "what the person reads is `message`"},
     {LANG_APPROVE, "when|condition", "when a person is asked is `if`"},
     {LANG_STEP, "approval|gate|confirm|manual|human", "a person is asked by `approve`"},
-    {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
+    {LANG_TEST, "state|cause|calls|asks|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
     {LANG_TEST_ANSWER, "status_code|http", "the HTTP status is `status`"},
     {LANG_TEST_ANSWER, "delay|latency|takes", "how long it takes is `after`"},

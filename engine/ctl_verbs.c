@@ -81,9 +81,10 @@ const struct ctl_verb ctl_verbs[] = {
          "and\n"
          "nothing is stored: services answer as the tests say, time is simulated.\n"
          "With --faults each test is walked again and again: each call refused, not to be had,\n"
-         "lost, its answer lost, arriving twice; the daemon dying and an operator cancelling at\n"
-         "each record. The table says how each walk ended; a workflow without tests is played\n"
-         "with an input made from its schema. A parked run is no failure, it is listed.\n"
+         "lost, its answer lost, arriving twice, its questions (`reconcile`) unanswered or asked\n"
+         "too early; the daemon dying and an operator cancelling at each record. The table\n"
+         "says how each walk ended; a workflow without tests is played with an input made from\n"
+         "its schema. A parked run is no failure, it is listed.\n"
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},

@@ -102,6 +102,43 @@ def gated():
                         "child": None})
 
 
+def unknown(direction="execute", **more):
+    return {"direction": direction, "since": at(-200), "asked": 3, "next_at": at(3600 * 5),
+            "until": at(3600 * 9), "says": "unknown", "source": "reconcile", "found_at": at(-150),
+            "found": "the answer proves nothing: none of the expressions is true", **more}
+
+
+def asked():
+    """The service is asked what became of an attempt, and of an undo."""
+    return run("compensating", [
+        step("reserve", "applied", started_at=at(-300), ended_at=at(-299), compensation_state="unknown",
+             compensation_attempts=1, compensation_error=LOST, compensation_started_at=at(-7230),
+             unknown=unknown("compensate", asked=1, next_at=at(3600 * 6),
+                             found="the question was answered with 503")),
+        step("charge", "unknown", attempts=2, error=LOST, started_at=at(-10830), unknown=unknown()),
+        step("confirm")], run_id="order-9", cause="cancelled", waiting_for="reconcile",
+        waiting={"step": "charge", "signal": None, "queue": None, "taken": False, "child": None})
+
+
+def asked_in_vain():
+    """Nobody told what became of it within the time for asking."""
+    findings = [{"step": "charge", "direction": "execute", "number": n, "at": at(-200 + n),
+                 "source": source, "says": says, "status": status, "detail": detail, "body": None,
+                 "actor": actor}
+                for n, source, says, status, detail, actor in (
+                    (1, "reconcile", "unknown", 503, "the question was answered with 503", None),
+                    (2, "reconcile", "in_progress", 200, "`in_progress` is true", None),
+                    (3, "person", "retryable", None, "it is not in their books", "uid:1000"))]
+    return run("parked", [step("charge", "unknown", attempts=1, error=LOST, started_at=at(-298),
+                               ended_at=at(-100),
+                               unknown=unknown(next_at=None, source="person", says="retryable",
+                                               found="it is not in their books")),
+                          step("notice", "unknown", unknown=unknown(asked=0, next_at=None,
+                                                                    until=None, found=None))],
+               run_id="order-10", park_reason="outcome_unknown", findings=findings,
+               next_verbs=["settle", "retry", "skip", "abandon"])
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -118,6 +155,9 @@ class Output(CtlCase):
         add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
         add_run(self.fake, gated())
+        add_run(self.fake, asked())
+        self.fake.on("GET", "/v1/runs/order-10", asked_in_vain())
+        self.fake.on("GET", "/v1/runs/order-10/events", {"events": []})
         add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
                                start_at=at(3600), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
@@ -252,6 +292,9 @@ class Output(CtlCase):
                 ("show_queued", ["show", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
+                ("show_asked", ["show", "order-9"]), ("explain_asked", ["explain", "order-9"]),
+                ("explain_asked_in_vain", ["explain", "order-10"]),
+                ("dead_show_asked", ["dead", "show", "order-10"]),
                 ("show_gate", ["show", "order-8"]),
                 ("explain_gate", ["explain", "order-8"]),
                 ("explain_loop", ["explain", "order-4"]),
