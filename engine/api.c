@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 struct api *api_new(const struct api_options *options)
 {
@@ -362,11 +363,30 @@ static const struct route {
     {CONTROL_GET, "/v1/daemons", NULL, "select saga.daemons_json_v1()"},
 };
 
+/* False after answering 403. */
+static bool may_call(struct api *api, struct control_request *request)
+{
+    size_t count;
+    const gid_t *groups = control_groups(request, &count);
+    enum access_role held =
+        access_role_held(api->o.access, geteuid(), control_uid(request), groups, count);
+    enum access_role needed = access_role_needed(control_method(request), control_path(request));
+    if (held >= needed)
+        return true;
+    control_problem(request, 403, "permission", NULL,
+                    "this needs the role \"%s\"; " STR_FMT " %s%s%s", access_role_name(needed),
+                    STR_ARG(control_actor(request)), held ? "has \"" : "has no role",
+                    held ? access_role_name(held) : "", held ? "\"" : "");
+    return false;
+}
+
 void api_handle(void *arg, struct control_request *request)
 {
     struct api *api = arg;
     struct str path = control_path(request);
     bool path_known = false;
+    if (!may_call(api, request))
+        return;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         if (!str_eq_z(path, routes[i].path))
             continue;
