@@ -165,6 +165,36 @@ static void runs_list(struct api *api, struct control_request *request)
         ARRAY_LEN(params));
 }
 
+/* GET /v1/audit: the newest acts of people, of one run with ?run_id=. */
+static void audit_list(struct api *api, struct control_request *request)
+{
+    const char *params[] = {control_query(request, "run_id"), control_query(request, "limit"),
+                            control_query(request, "before")};
+    if (params[1] && (!params[1][0] || params[1][strspn(params[1], "0123456789")])) {
+        control_problem(request, 400, "bad_request", NULL, "limit: \"%s\" is not a number",
+                        params[1]);
+        return;
+    }
+    ask(api, request, "select saga.audit_json_v1($1, $2::int, $3)", params, ARRAY_LEN(params));
+}
+
+/* POST /v1/audit/verify {noted?}: `noted` are the chains of an earlier answer. */
+static void audit_verify(struct api *api, struct control_request *request)
+{
+    static const char *const known[] = {"noted"};
+    const struct json *body, *noted;
+    if (!body_read(request, &body) || !members_known(request, body, known, ARRAY_LEN(known)))
+        return;
+    noted = json_get_z(body, "noted");
+    if (noted && noted->kind != JSON_LIST) {
+        control_problem(request, 422, "invalid", NULL,
+                        "\"noted\" must be a list of {chain, no, hash}");
+        return;
+    }
+    const char *params[] = {noted ? json_text(noted, control_arena(request)).ptr : NULL};
+    ask(api, request, "select saga.audit_verify_json_v1($1::jsonb)", params, ARRAY_LEN(params));
+}
+
 static void ping(struct api *api, struct control_request *request)
 {
     struct arena *arena = control_arena(request);
@@ -360,6 +390,8 @@ static const struct route {
     {CONTROL_POST, "/v1/runs", run_submit, NULL},
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
     {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
+    {CONTROL_GET, "/v1/audit", audit_list, NULL},
+    {CONTROL_POST, "/v1/audit/verify", audit_verify, NULL},
     {CONTROL_GET, "/v1/daemons", NULL, "select saga.daemons_json_v1()"},
 };
 

@@ -126,6 +126,7 @@ MUST_USE int ctl_option_json(struct ctl *ctl, enum ctl_opt id, struct str *out);
 void ctl_help(struct ctl *ctl, const struct ctl_verb *verb);
 
 int ctl_verb_apply(struct ctl *ctl);
+int ctl_verb_audit(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
