@@ -3,19 +3,10 @@
  * known: what comes from a service can be anything, what the input's schema declares cannot.
  * Every part is checked, so that one expression may report several mistakes.
  */
-#include "dsl/compiler.h"
+#include "dsl/type.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#define SCHEMA_VISITS_MAX 1000 /* of one look-up of a field */
-
-struct type {
-    unsigned kinds;
-    const struct schema *schema; /* of its fields and items; NULL: not declared */
-    const struct shape *shape;   /* of its fields, for built-in objects */
-    const struct type *item;     /* of a list; NULL: see schema, else any */
-};
 
 struct variable {
     struct str name;
@@ -25,10 +16,11 @@ struct variable {
 struct checker {
     struct compiler *cx;
     const struct node *node;
-    size_t from;
+    size_t from_byte; /* of the expression in the node's text */
     const struct expr_rules *rules;
     struct variable vars[EXPR_LOOPS_MAX];
     uint16_t vars_count;
+    struct type_source from;
     bool guarded; /* inside has() or default(): a missing value is expected */
 };
 
@@ -89,8 +81,6 @@ static const struct function {
 #undef X
 };
 
-static const struct type type_any = {.kinds = KINDS_JSON};
-
 static struct type check(struct checker *k, struct expr *expr);
 static struct type check_name(struct checker *k, struct expr *expr);
 static struct type check_select(struct checker *k, struct expr *expr);
@@ -98,16 +88,11 @@ static struct type check_at(struct checker *k, struct expr *expr);
 static struct type check_operator(struct checker *k, struct expr *expr);
 static struct type check_call(struct checker *k, struct expr *expr);
 
-static struct type type_of(unsigned kinds)
-{
-    return (struct type){.kinds = kinds};
-}
-
 /* --- messages --- */
 
 static struct place part_place(const struct checker *k, uint32_t start, uint32_t end)
 {
-    return text_place(k->cx, k->node, k->from + start, k->from + MAX(end, start + 1));
+    return text_place(k->cx, k->node, k->from_byte + start, k->from_byte + MAX(end, start + 1));
 }
 
 static struct diag *PRINTF_LIKE(5, 6)
@@ -134,33 +119,11 @@ static void nearest_help(struct checker *k, struct diag *diag, const char *kind,
 /* The source of a part, for messages; cut when long. */
 static struct str part_text(const struct checker *k, const struct expr *expr)
 {
-    struct str text = {k->node->text.ptr + k->from + expr->start, expr->end - expr->start};
+    struct str text = {k->node->text.ptr + k->from_byte + expr->start, expr->end - expr->start};
     if (text.len > 60)
         text.len = 60;
     while (text.len && !str_is_utf8(text))
         text.len--;
-    return text;
-}
-
-static const char *kinds_name(struct checker *k, unsigned kinds)
-{
-    static const struct {
-        unsigned bit;
-        const char *name;
-    } names[] = {
-        {KIND_BOOL, "a boolean"}, {KIND_NUMBER, "a number"},     {KIND_TEXT, "text"},
-        {KIND_LIST, "a list"},    {KIND_OBJECT, "an object"},    {KIND_TIME, "a time"},
-        {KIND_NULL, "null"},      {KIND_DURATION, "a duration"}, {KIND_SECRET, "a secret"},
-        {KIND_OMIT, "omit"},
-    };
-    struct buf out = {0};
-    if ((kinds & KINDS_JSON) == KINDS_JSON)
-        return "any value";
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (kinds & names[i].bit)
-            buf_printf(&out, "%s%s", out.len ? " or " : "", names[i].name);
-    const char *text = arena_str(k->cx->scratch, buf_str(&out)).ptr;
-    buf_free(&out);
     return text;
 }
 
@@ -177,118 +140,9 @@ static bool need(struct checker *k, const struct expr *expr, struct type type, u
     if (type.kinds & wanted)
         return true;
     bad(k, "E206", expr->start, expr->end, "`" STR_FMT "` is %s, but %s is needed here",
-        STR_ARG(part_text(k, expr)), kinds_name(k, type.kinds), kinds_name(k, wanted));
+        STR_ARG(part_text(k, expr)), kinds_name(type.kinds, k->cx->scratch),
+        kinds_name(wanted, k->cx->scratch));
     return false;
-}
-
-/* --- types of schemas --- */
-
-static unsigned json_kind_bit(const struct json *value)
-{
-    static const unsigned bits[] = {0,         KIND_NULL, KIND_BOOL,  KIND_NUMBER,
-                                    KIND_TEXT, KIND_LIST, KIND_OBJECT};
-    return bits[value->kind];
-}
-
-static struct type type_of_schema(const struct schema *schema)
-{
-    return (struct type){.kinds = schema->kinds, .schema = schema};
-}
-
-enum field_answer { FIELD_UNKNOWN, FIELD_OPEN, FIELD_FOUND };
-
-static void field_take(enum field_answer found, struct type type, enum field_answer *answer,
-                       struct type *out)
-{
-    if (found == FIELD_FOUND && *answer == FIELD_FOUND) { /* one of several alternatives */
-        out->kinds |= type.kinds;
-        if (out->schema != type.schema)
-            out->schema = NULL;
-    } else if (found > *answer) {
-        *answer = found;
-        *out = type;
-    }
-}
-
-struct field_search {
-    struct str name;
-    bool declares;   /* some schema names fields: then other names are mistakes */
-    unsigned visits; /* references may multiply */
-};
-
-static enum field_answer schema_field(const struct schema *schema, struct field_search *search,
-                                      struct type *out)
-{
-    enum field_answer answer = FIELD_UNKNOWN;
-    struct type type;
-    *out = type_any;
-    if (++search->visits > SCHEMA_VISITS_MAX)
-        return FIELD_OPEN;
-    for (uint32_t i = 0; i < schema->properties_count; i++)
-        if (str_eq(schema->properties[i].name, search->name)) {
-            *out = type_of_schema(schema->properties[i].schema);
-            return FIELD_FOUND;
-        }
-    search->declares = search->declares || schema->properties_count || schema->closed;
-    if (schema->additional) {
-        *out = type_of_schema(schema->additional);
-        return FIELD_FOUND;
-    }
-    if (schema->open)
-        return FIELD_OPEN;
-    if (schema->ref)
-        field_take(schema_field(schema->ref, search, &type), type, &answer, out);
-    const struct schema_list *lists[] = {&schema->all_of, &schema->any_of, &schema->one_of};
-    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        for (uint32_t i = 0; i < lists[l]->count; i++)
-            field_take(schema_field(lists[l]->list[i], search, &type), type, &answer, out);
-    return answer == FIELD_UNKNOWN && !search->declares ? FIELD_OPEN : answer;
-}
-
-static size_t schema_names(const struct schema *schema, const char **names, size_t max,
-                           struct arena *arena, unsigned *visits)
-{
-    size_t count = 0;
-    const struct schema_list *lists[] = {&schema->all_of, &schema->any_of, &schema->one_of};
-    if (++*visits > SCHEMA_VISITS_MAX)
-        return 0;
-    for (uint32_t i = 0; i < schema->properties_count && count < max; i++)
-        names[count++] = arena_str(arena, schema->properties[i].name).ptr;
-    if (schema->ref)
-        count += schema_names(schema->ref, names + count, max - count, arena, visits);
-    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
-        for (uint32_t i = 0; i < lists[l]->count; i++)
-            count += schema_names(lists[l]->list[i], names + count, max - count, arena, visits);
-    return count;
-}
-
-static struct type type_item(struct type list)
-{
-    if (list.item)
-        return *list.item;
-    const struct schema *schema = list.schema;
-    for (unsigned depth = 0; schema && depth < 20; depth++) {
-        if (schema->items)
-            return type_of_schema(schema->items);
-        schema = schema->ref;
-    }
-    return type_any;
-}
-
-static struct type type_join(struct type a, struct type b)
-{
-    struct type joined = {.kinds = a.kinds | b.kinds};
-    bool a_open = a.kinds & (KIND_LIST | KIND_OBJECT), b_open = b.kinds & (KIND_LIST | KIND_OBJECT);
-    if (!b_open || (a.schema == b.schema && a.shape == b.shape && a.item == b.item)) {
-        joined.schema = a.schema;
-        joined.shape = a.shape;
-        joined.item = a.item;
-    } else if (!a_open) {
-        joined.schema = b.schema;
-        joined.shape = b.shape;
-        joined.item = b.item;
-    }
-    return joined;
 }
 
 /* --- names --- */
@@ -429,34 +283,61 @@ static struct diag *unknown_field(struct checker *k, const struct expr *expr,
     return diag;
 }
 
+static void fields_help(struct checker *k, struct diag *diag, const char *const *names,
+                        size_t count)
+{
+    struct buf list = {0};
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&list, "%s`%s`", i ? ", " : "", names[i]);
+    diag_help(k->cx->diags, diag, "it has %s", count ? list.data : "no fields");
+    buf_free(&list);
+}
+
 static void unknown_shape_field(struct checker *k, const struct expr *expr,
                                 const struct shape *fields)
 {
     const char *names[16] = {NULL};
-    size_t count = 0;
-    for (const struct shape *field = fields; field->name && count < ARRAY_LEN(names); field++)
-        names[count++] = field->name;
+    struct type of = {.kinds = KIND_OBJECT, .shape = fields};
+    size_t count = type_names(of, names, ARRAY_LEN(names), k->cx->scratch);
+    struct diag *diag = unknown_field(k, expr, names, count);
+    if (!diag->help.ptr)
+        fields_help(k, diag, names, count);
+}
+
+/* Of an object that a schema declares or a child's `output` makes. */
+static void unknown_declared_field(struct checker *k, const struct expr *expr, struct type of)
+{
+    const char *names[256];
+    size_t count = type_names(of, names, ARRAY_LEN(names), k->cx->scratch);
     struct diag *diag = unknown_field(k, expr, names, count);
     if (diag->help.ptr)
         return;
-    struct buf list = {0};
-    for (size_t i = 0; i < count; i++)
-        buf_printf(&list, "%s`%s`", i ? ", " : "", names[i]);
-    diag_help(k->cx->diags, diag, "it has %s", list.data);
-    buf_free(&list);
+    if (of.made && count <= 16)
+        fields_help(k, diag, names, count);
+    else
+        diag_help(k->cx->diags, diag, "declare it under `properties` of the schema");
 }
 
 /* --- steps --- */
 
+static bool is_true(const struct node *node)
+{
+    return node && node->kind == NODE_BOOL && node->boolean;
+}
+
+/* Of the file, not of the plan: a step that stands below is not compiled yet. */
 static struct type output_type(struct checker *k, uint16_t step)
 {
     const struct node *action = node_get(k->cx->sources[step].node, "action");
+    const struct node *child = node_get(action, "child");
     if (k->cx->steps[step].output_schema)
         return type_of_schema(k->cx->steps[step].output_schema);
     if (node_get(action, "sql"))
         return (struct type){.kinds = KIND_OBJECT, .shape = response_of_sql};
     if (node_get(action, "sleep") || node_get(action, "until"))
         return type_of(KIND_NULL);
+    if (child && child->kind == NODE_TEXT && !is_true(node_get(action, "detached")))
+        return type_of_child(&k->from, arena_str(k->cx->scratch, child->text).ptr);
     return type_any;
 }
 
@@ -467,10 +348,8 @@ static struct type step_output_type(struct checker *k, uint16_t step)
     struct type output = output_type(k, step);
     if (!k->cx->sources[step].loop || k->rules->step == step)
         return output;
-    struct type *item = arena_new(k->cx->scratch, struct type);
-    *item = output;
-    item->kinds |= KIND_NULL;
-    return (struct type){.kinds = KIND_LIST, .item = item};
+    output.kinds |= KIND_NULL;
+    return type_of_list(output, k->cx->scratch);
 }
 
 /* Whether the step has run, if it runs at all, before this place is evaluated. */
@@ -615,8 +494,6 @@ static bool check_root_field(struct checker *k, struct expr *expr, struct type *
 static struct type check_select(struct checker *k, struct expr *expr)
 {
     struct type type;
-    struct field_search search = {.name = expr->name};
-    unsigned visits = 0;
     if (check_root_field(k, expr, &type))
         return type;
     struct type of = check(k, expr->args[0]);
@@ -626,23 +503,16 @@ static struct type check_select(struct checker *k, struct expr *expr)
         else
             bad(k, "E204", expr->at, expr->end,
                 "`" STR_FMT "` is %s and has no field `" STR_FMT "`",
-                STR_ARG(part_text(k, expr->args[0])), kinds_name(k, of.kinds), STR_ARG(expr->name));
+                STR_ARG(part_text(k, expr->args[0])), kinds_name(of.kinds, k->cx->scratch),
+                STR_ARG(expr->name));
         return type_any;
     }
-    if (of.shape) {
-        const struct shape *field = shape_find(of.shape, expr->name);
-        if (field)
-            return shape_type(field);
+    if (type_field(&k->from, of, expr->name, &type) != FIELD_UNKNOWN)
+        return type;
+    if (of.shape)
         unknown_shape_field(k, expr, of.shape);
-        return type_any;
-    }
-    if (!of.schema || schema_field(of.schema, &search, &type) != FIELD_UNKNOWN)
-        return of.schema ? type : type_any;
-    const char *names[256];
-    size_t count = schema_names(of.schema, names, ARRAY_LEN(names), k->cx->scratch, &visits);
-    struct diag *diag = unknown_field(k, expr, names, count);
-    if (!diag->help.ptr)
-        diag_help(k->cx->diags, diag, "declare it under `properties` of the schema");
+    else
+        unknown_declared_field(k, expr, of);
     return type_any;
 }
 
@@ -689,8 +559,9 @@ static struct type check_equality(struct checker *k, struct expr *expr, struct t
     state_word_check(k, expr->args[1], expr->args[0]);
     if (a.kinds & b.kinds)
         return type_of(KIND_BOOL);
-    struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s are never equal",
-                            kinds_name(k, a.kinds), kinds_name(k, b.kinds));
+    struct diag *diag =
+        bad(k, "E206", expr->start, expr->end, "%s and %s are never equal",
+            kinds_name(a.kinds, k->cx->scratch), kinds_name(b.kinds, k->cx->scratch));
     if (b.kinds == KIND_NULL)
         diag_help(k->cx->diags, diag, "ask has(" STR_FMT ") whether it is there",
                   STR_ARG(part_text(k, expr->args[0])));
@@ -705,8 +576,9 @@ static struct type check_order(struct checker *k, struct expr *expr, struct type
     if (!need(k, expr->args[0], a, ordered) || !need(k, expr->args[1], b, ordered) ||
         a.kinds & b.kinds & ordered)
         return type_of(KIND_BOOL);
-    struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s cannot be ordered",
-                            kinds_name(k, a.kinds), kinds_name(k, b.kinds));
+    struct diag *diag =
+        bad(k, "E206", expr->start, expr->end, "%s and %s cannot be ordered",
+            kinds_name(a.kinds, k->cx->scratch), kinds_name(b.kinds, k->cx->scratch));
     if ((a.kinds | b.kinds) & KIND_TIME && (a.kinds | b.kinds) & KIND_TEXT)
         diag_help(k->cx->diags, diag, "timestamp(x) makes a time of a text");
     else if ((a.kinds | b.kinds) & KIND_DURATION && (a.kinds | b.kinds) & KIND_TEXT)
@@ -746,11 +618,12 @@ static struct type check_arithmetic(struct checker *k, struct expr *expr, struct
         sum.kinds = kinds;
         return sum;
     }
-    struct diag *diag = bad(k, "E206", expr->start, expr->end, "%s and %s cannot be %s",
-                            kinds_name(k, a.kinds), kinds_name(k, b.kinds),
-                            expr->op == EXPR_ADD   ? "added"
-                            : expr->op == EXPR_SUB ? "subtracted"
-                                                   : "multiplied");
+    struct diag *diag =
+        bad(k, "E206", expr->start, expr->end, "%s and %s cannot be %s",
+            kinds_name(a.kinds, k->cx->scratch), kinds_name(b.kinds, k->cx->scratch),
+            expr->op == EXPR_ADD   ? "added"
+            : expr->op == EXPR_SUB ? "subtracted"
+                                   : "multiplied");
     if ((a.kinds | b.kinds) & KIND_TEXT && (a.kinds | b.kinds) & KIND_NUMBER)
         diag_help(k->cx->diags, diag, "string(x) makes text of a number, int(x) a number of text");
     return type_of(wanted);
@@ -773,25 +646,21 @@ static struct type check_in(struct checker *k, struct expr *expr, struct type a,
         need(k, expr->args[0], a, KIND_TEXT);
     if (b.kinds == KIND_LIST && !(a.kinds & item.kinds))
         bad(k, "E206", expr->start, expr->end, "%s is never in a list of %s",
-            kinds_name(k, a.kinds), kinds_name(k, item.kinds));
+            kinds_name(a.kinds, k->cx->scratch), kinds_name(item.kinds, k->cx->scratch));
     return type_of(KIND_BOOL);
 }
 
 static struct type check_list(struct checker *k, struct expr *expr)
 {
-    struct type item = {.kinds = 0}, *kept;
+    struct type item = {.kinds = 0};
     for (uint16_t i = 0; i < expr->args_count; i++) {
         struct type type = check(k, expr->args[i]);
         if (!need(k, expr->args[i], type, KINDS_JSON | KIND_TIME | KIND_DURATION | KIND_OMIT))
             type = type_any;
-        if (type.kinds & (KIND_TIME | KIND_DURATION)) /* a list holds JSON */
-            type.kinds |= KIND_TEXT;
-        type.kinds &= KINDS_JSON;
+        type = type_as_json(type);
         item = i ? type_join(item, type) : type;
     }
-    kept = arena_new(k->cx->scratch, struct type);
-    *kept = item.kinds ? item : type_any;
-    return (struct type){.kinds = KIND_LIST, .item = kept};
+    return type_of_list(item.kinds ? item : type_any, k->cx->scratch);
 }
 
 static struct type check_condition(struct checker *k, struct expr *expr)
@@ -894,19 +763,12 @@ static struct type check_loop(struct checker *k, struct expr *expr)
     expr->args_count = 2;
     if (expr->fn == FN_MAP) {
         need(k, body, made, KINDS_JSON | KIND_TIME | KIND_DURATION | KIND_OMIT);
-        struct type *kept = arena_new(k->cx->scratch, struct type);
-        *kept = made;
-        if (made.kinds & (KIND_TIME | KIND_DURATION))
-            kept->kinds |= KIND_TEXT;
-        kept->kinds &= KINDS_JSON;
-        return (struct type){.kinds = KIND_LIST, .item = kept};
+        return type_of_list(type_as_json(made), k->cx->scratch);
     }
     need(k, body, made, KIND_BOOL);
     if (expr->fn != FN_FILTER)
         return type_of(KIND_BOOL);
-    struct type *kept = arena_new(k->cx->scratch, struct type);
-    *kept = item;
-    return (struct type){.kinds = KIND_LIST, .item = kept};
+    return type_of_list(item, k->cx->scratch);
 }
 
 static struct type check_guarded(struct checker *k, struct expr *expr)
@@ -1074,7 +936,7 @@ static struct type check_call(struct checker *k, struct expr *expr)
     return check_plain_call(k, expr);
 }
 
-static struct type check(struct checker *k, struct expr *expr)
+static struct type check_any(struct checker *k, struct expr *expr)
 {
     switch (expr->op) {
     case EXPR_NAME: return check_name(k, expr);
@@ -1087,17 +949,32 @@ static struct type check(struct checker *k, struct expr *expr)
     }
 }
 
+static struct type check(struct checker *k, struct expr *expr)
+{
+    struct type type = check_any(k, expr);
+    expr->kinds = type.kinds;
+    return type;
+}
+
 unsigned expr_check(struct compiler *cx, struct expr *expr, const struct node *node, size_t from,
                     const struct expr_rules *rules)
 {
-    struct checker k = {.cx = cx, .node = node, .from = from, .rules = rules};
+    struct checker k = {.cx = cx,
+                        .node = node,
+                        .from_byte = from,
+                        .rules = rules,
+                        .from = {.known = cx->known, .arena = cx->scratch}};
     return check(&k, expr).kinds;
 }
 
 const struct type *expr_type_check(struct compiler *cx, struct expr *expr, const struct node *node,
                                    size_t from, const struct expr_rules *rules)
 {
-    struct checker k = {.cx = cx, .node = node, .from = from, .rules = rules};
+    struct checker k = {.cx = cx,
+                        .node = node,
+                        .from_byte = from,
+                        .rules = rules,
+                        .from = {.known = cx->known, .arena = cx->scratch}};
     struct type *type = arena_new(cx->scratch, struct type);
     *type = check(&k, expr);
     return type;

@@ -556,6 +556,12 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
 
 struct plan *dsl_compile(struct str source, const struct dsl_options *options, struct diags *diags)
 {
+    return dsl_compile_among(source, options, NULL, diags);
+}
+
+struct plan *dsl_compile_among(struct str source, const struct dsl_options *options,
+                               const struct workflows *known, struct diags *diags)
+{
     struct doc doc;
     struct arena scratch = {0};
     struct plan *plan = xcalloc(1, sizeof(*plan));
@@ -563,6 +569,7 @@ struct plan *dsl_compile(struct str source, const struct dsl_options *options, s
         .doc = &doc,
         .diags = diags,
         .options = options,
+        .known = known,
         .plan = plan,
         .arena = &plan->plan_arena,
         .scratch = &scratch,
@@ -574,6 +581,7 @@ struct plan *dsl_compile(struct str source, const struct dsl_options *options, s
         plan->source = arena_str(&plan->plan_arena, source);
         hash_compute(&cx, plan->source, doc.root);
     }
+    diags_drop_beside_errors(diags, "W001");
     bool ok = doc.root && diags->errors == 0;
     doc_free(&doc);
     arena_free(&scratch);

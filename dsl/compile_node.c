@@ -188,10 +188,17 @@ bool read_text(struct compiler *cx, const struct node *node, const char *what, s
 
 bool read_boolean(struct compiler *cx, const struct node *node, const char *what, bool *out)
 {
-    if (node->kind != NODE_BOOL)
-        return form_error(cx, node, what, "true or false");
-    *out = node->boolean;
-    return true;
+    struct diag *diag;
+    if (node->kind == NODE_BOOL) {
+        *out = node->boolean;
+        return true;
+    }
+    diag = node_error(cx, "E103", node, "%s must be true or false, not %s", what,
+                      node_kind_name(node));
+    if (node_is_old_boolean(node))
+        diag_help(cx->diags, diag, "write `true` or `false`: `" STR_FMT "` is text here",
+                  STR_ARG(node->text));
+    return false;
 }
 
 bool read_integer(struct compiler *cx, const struct node *node, const char *what, int64_t min,

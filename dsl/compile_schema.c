@@ -2,7 +2,7 @@
  * compile_schema.c: the JSON Schema subset to its compiled form. A keyword that is not
  * in the subset is an error: a rule that nobody checks is worse than none.
  */
-#include "dsl/compiler.h"
+#include "dsl/type.h"
 
 #include <stdio.h>
 
@@ -410,13 +410,6 @@ static struct schema *reference_find(struct schema_compiler *sc, struct str text
 }
 
 enum mark { MARK_NEW, MARK_OPEN, MARK_DONE };
-
-static unsigned json_kind_bit(const struct json *value)
-{
-    static const unsigned bits[] = {0,         KIND_NULL, KIND_BOOL,  KIND_NUMBER,
-                                    KIND_TEXT, KIND_LIST, KIND_OBJECT};
-    return bits[value->kind];
-}
 
 static unsigned own_kinds(const struct schema *schema)
 {

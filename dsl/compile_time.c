@@ -179,8 +179,9 @@ static void schedule_input_check(struct compiler *cx, const struct node *node,
                                  const struct plan_schedule *schedule)
 {
     struct schema_errors errors;
+    const struct fit_reader reader = {NULL, cx->plan, PLAN_STEP_NONE};
     const struct node *input = node_get(node, "input");
-    if (template_fits(schedule->input, cx->plan->input, cx->scratch, &errors))
+    if (template_fits(schedule->input, cx->plan->input, &reader, cx->scratch, &errors))
         return;
     for (uint32_t i = 0; i < errors.count; i++)
         node_error(cx, "E129", input ? input : node,

@@ -83,6 +83,7 @@ struct compiler {
     struct doc *doc;
     struct diags *diags;
     const struct dsl_options *options; /* may be NULL */
+    const struct workflows *known;     /* for the output of children; NULL: none */
     struct plan *plan;
     struct arena *arena;   /* the plan's */
     struct arena *scratch; /* of this compilation */

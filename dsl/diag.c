@@ -84,6 +84,29 @@ void diag_help(struct diags *diags, struct diag *diag, const char *fmt, ...)
     va_end(args);
 }
 
+static bool has_error_at(const struct diags *diags, uint32_t line, uint32_t column)
+{
+    for (uint32_t i = 0; i < diags->count; i++)
+        if (diags->list[i].severity == DIAG_ERROR && diags->list[i].line == line &&
+            diags->list[i].column == column)
+            return true;
+    return false;
+}
+
+void diags_drop_beside_errors(struct diags *diags, const char *code)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < diags->count; i++) {
+        const struct diag *diag = &diags->list[i];
+        if (diag->severity == DIAG_WARNING && strcmp(diag->code, code) == 0 &&
+            has_error_at(diags, diag->line, diag->column))
+            diags->warnings--;
+        else
+            diags->list[kept++] = *diag;
+    }
+    diags->count = kept;
+}
+
 static int diag_cmp(const void *a_ptr, const void *b_ptr)
 {
     const struct diag *a = a_ptr, *b = b_ptr;

@@ -95,6 +95,8 @@ static inline const struct node *node_get(const struct node *map, const char *ke
 
 /* The node as JSON; its texts are copied. */
 const struct json *node_json(const struct node *node, struct arena *arena);
+/* A plain `yes`, `off` and such, which are booleans to tools for YAML 1.1 and text here. */
+bool node_is_old_boolean(const struct node *node);
 const char *node_kind_name(const struct node *node); /* "text", "a list", ... */
 
 #endif

@@ -82,6 +82,12 @@ static bool is_old_boolean(struct str text, bool as_key)
                      "OFF");
 }
 
+bool node_is_old_boolean(const struct node *node)
+{
+    return node->kind == NODE_TEXT && node->style == NODE_PLAIN &&
+           is_old_boolean(node->text, false);
+}
+
 /* Most plain scalars begin with a character that no type of YAML 1.1 or 1.2 begins with. */
 static bool may_be_typed(struct str text)
 {

@@ -23,6 +23,17 @@ struct dsl_options {
  * warnings), else NULL. `options` may be NULL. The source is copied into the plan. */
 struct plan *dsl_compile(struct str source, const struct dsl_options *options, struct diags *diags);
 
+/* Workflows to look for children in: the first of a name counts. Entries may be NULL. */
+struct workflows {
+    const struct plan *const *list;
+    size_t count;
+};
+
+/* The same with what the outputs of `known` children are made of: reading them otherwise is an
+ * error too. Borrowed for the call. */
+struct plan *dsl_compile_among(struct str source, const struct dsl_options *options,
+                               const struct workflows *known, struct diags *diags);
+
 /* The plan's `run_id` as JSON that SQL can render: a list of {"lit": text} and {"path": [name,
  * ...]} into the input; the string "complex" for a template that needs more; absent without one. */
 struct str dsl_run_id_parts(const struct plan *plan, struct arena *arena);

@@ -294,12 +294,32 @@ static const struct {
          "    schedule: {cron: \"0 0 28 2 *\"}\n"),
     PAGE("E129", "an input that cannot fit",
          "What a schedule or a `child` passes lacks a field that the workflow's `input`\n"
-         "requires, or holds a fixed value that does not fit its schema: every run that is\n"
-         "started like this would be refused.\n",
+         "requires, or holds a value that cannot fit its schema, fixed or of a type that is\n"
+         "known: every run that is started like this would be refused.\n",
          "    input: {type: object, required: [day]}\n"
          "    schedule: {cron: \"0 2 * * *\"}\n",
          "    input: {type: object, required: [day]}\n"
          "    schedule: {cron: \"0 2 * * *\", input: {day: \"${{ tick }}\"}}\n"),
+    PAGE("E130", "an output that cannot fit",
+         "The step declares with `output_schema` what its child does not give: the child's\n"
+         "`output` lacks a field, or makes it of another type.\n",
+         "    # the child: output: {charge_id: \"${{ steps.charge.output.id }}\"}\n"
+         "    action: {child: pay}\n"
+         "    output_schema: {type: object, required: [receipt]}\n",
+         "    action: {child: pay}\n"
+         "    output_schema: {type: object, required: [charge_id]}\n"),
+    PAGE("E131", "a child that its parents do not fit any more",
+         "A workflow that is applied already runs this one, and what it passes or reads does\n"
+         "not fit the new version. A run starts its child by name, as it is current then, so\n"
+         "the parent's next run would fail there. Apply both files together, or keep what\n"
+         "the parent needs until it is applied anew.\n",
+         "    sagactl apply pay.yaml\n",
+         "    sagactl apply pay.yaml order.yaml\n"),
+    PAGE("E132", "two files with one workflow",
+         "Files that are applied together each define another workflow; which of two of one\n"
+         "name would be current is nobody's wish.\n",
+         "    sagactl apply order.yaml old/order.yaml\n",
+         "    sagactl apply order.yaml\n"),
     PAGE("E201", "an expression that cannot be read",
          "Expressions are a small language: names, fields, literals, == != < <= > >= && ||\n"
          "! + - * ?: in, and a few functions. There is no division, because its results\n"
@@ -620,6 +640,12 @@ static const struct {
          "    schedule: {cron: \"30 3 * * *\", catch_up: all, overlap: queue}\n"
          "    # or, if one run makes up for all that was missed:\n"
          "    schedule: {cron: \"30 3 * * *\", catch_up: last}\n"),
+    PAGE("W319", "a parent that does not fit",
+         "A workflow that is applied already runs this one and does not fit it; nor did it\n"
+         "fit before, so nothing gets worse. Its runs fail at that step until it is applied\n"
+         "anew.\n",
+         "    sagactl apply pay.yaml\n",
+         "    sagactl apply pay.yaml order.yaml\n"),
     PAGE("W312", "a loop whose instances have no names",
          "Without `key_by` an instance is named by its place in the list. If the list is\n"
          "fetched again and comes in another order, the place says nothing about the item.\n",

@@ -99,8 +99,9 @@ struct expr {
     enum expr_op op : 8;
     enum expr_fn fn : 8;
     enum expr_field field : 8;
-    uint16_t step; /* EXPR_STEP */
-    uint16_t slot; /* EXPR_VAR; EXPR_CALL of a loop: where the item goes */
+    uint16_t kinds; /* enum kind_bits of dsl/compiler.h: what it can be; 0: not known */
+    uint16_t step;  /* EXPR_STEP */
+    uint16_t slot;  /* EXPR_VAR; EXPR_CALL of a loop: where the item goes */
     uint16_t args_count;
     struct str name; /* EXPR_NAME, EXPR_SELECT, EXPR_ENV, EXPR_SECRET; the step's id */
     union {

@@ -1,12 +1,14 @@
 #include "dsl/fit.h"
 
-#include "dsl/compiler.h"
+#include "dsl/type.h"
 
 #define FIT_DEPTH_MAX 64
 
 struct fit {
     struct arena *arena;
     struct schema_errors *errors;
+    struct fit_reader reader;
+    struct type_source from;
 };
 
 static void PRINTF_LIKE(3, 4) misfit(struct fit *fit, struct str pointer, const char *fmt, ...)
@@ -50,6 +52,14 @@ static const struct template_member *member_find(const struct template *template
     return NULL;
 }
 
+static bool is_required(const struct schema *schema, struct str name)
+{
+    for (uint32_t i = 0; i < schema->required_count; i++)
+        if (str_eq(schema->required[i], name))
+            return true;
+    return false;
+}
+
 static const struct schema *property_find(const struct schema *schema, struct str name)
 {
     for (uint32_t i = 0; i < schema->properties_count; i++)
@@ -85,7 +95,7 @@ static void list_fit(struct fit *fit, const struct template *template, const str
                   arena_printf(fit->arena, STR_FMT "/%u", STR_ARG(pointer), i), depth + 1);
 }
 
-/* The types that a template can be of; an expression could give anything. */
+/* The types that a template can be of. */
 static unsigned template_types(const struct template *template)
 {
     switch (template->kind) {
@@ -98,6 +108,80 @@ static unsigned template_types(const struct template *template)
     return SCHEMA_TYPES_ALL;
 }
 
+/* --- types of expressions --- */
+
+static void type_fit(struct fit *fit, struct type type, const struct schema *schema,
+                     struct str pointer, unsigned depth);
+
+/* An object that a template makes, maybe of another workflow. */
+static void made_fit(struct fit *fit, struct type type, const struct schema *schema,
+                     struct str pointer, unsigned depth)
+{
+    struct fit_reader reader = fit->reader;
+    fit->reader.plan = type.maker;
+    fit->reader.step = type.maker_step;
+    fit_check(fit, type.made, schema, pointer, depth + 1);
+    fit->reader = reader;
+}
+
+/* Of an object with declared fields; only those count that are there whenever it is. */
+static void declared_fit(struct fit *fit, struct type type, const struct schema *schema,
+                         struct str pointer, unsigned depth)
+{
+    const struct schema *declared = type.schema;
+    struct type field;
+    for (uint32_t i = 0; i < schema->required_count; i++)
+        if (declared->closed &&
+            type_field(&fit->from, type, schema->required[i], &field) == FIELD_UNKNOWN)
+            misfit(fit, below(fit, pointer, schema->required[i]), "is required");
+    for (uint32_t i = 0; i < declared->required_count; i++)
+        if (schema->closed && !property_find(schema, declared->required[i]))
+            misfit(fit, below(fit, pointer, declared->required[i]), "is not expected here");
+    for (uint32_t i = 0; i < schema->properties_count; i++) {
+        struct str name = schema->properties[i].name;
+        if ((is_required(schema, name) || is_required(declared, name)) &&
+            type_field(&fit->from, type, name, &field) == FIELD_FOUND)
+            type_fit(fit, field, schema->properties[i].schema, below(fit, pointer, name),
+                     depth + 1);
+    }
+}
+
+static void type_fit(struct fit *fit, struct type type, const struct schema *schema,
+                     struct str pointer, unsigned depth)
+{
+    if (depth > FIT_DEPTH_MAX || ++fit->from.visits > TYPE_VISITS_MAX)
+        return;
+    if (!(type.kinds & schema->kinds)) {
+        misfit(fit, pointer, "must be %s, not %s", kinds_name(schema->kinds, fit->arena),
+               kinds_name(type.kinds, fit->arena));
+        return;
+    }
+    if (type.kinds != KIND_OBJECT)
+        return; /* it may be something else, and a list may be empty */
+    if (type.made) {
+        made_fit(fit, type, schema, pointer, depth);
+        return;
+    }
+    if (schema->ref)
+        type_fit(fit, type, schema->ref, pointer, depth + 1);
+    for (uint32_t i = 0; i < schema->all_of.count; i++)
+        type_fit(fit, type, schema->all_of.list[i], pointer, depth + 1);
+    if (type.schema)
+        declared_fit(fit, type, schema, pointer, depth);
+}
+
+static void expr_fit(struct fit *fit, const struct template *template, const struct schema *schema,
+                     struct str pointer, unsigned depth)
+{
+    const struct fit_reader *reader = &fit->reader;
+    if (template->expr->kinds & KIND_OMIT)
+        return; /* the field may be left out */
+    type_fit(fit, type_of_template(&fit->from, reader->plan, reader->step, template), schema,
+             pointer, depth);
+}
+
+/* --- templates --- */
+
 static const char *template_kind_name(const struct template *template)
 {
     return template->kind == TEMPLATE_TEXT   ? "text"
@@ -108,8 +192,12 @@ static const char *template_kind_name(const struct template *template)
 static void fit_check(struct fit *fit, const struct template *template, const struct schema *schema,
                       struct str pointer, unsigned depth)
 {
-    if (depth > FIT_DEPTH_MAX || template->kind == TEMPLATE_EXPR)
+    if (depth > FIT_DEPTH_MAX)
         return;
+    if (template->kind == TEMPLATE_EXPR) {
+        expr_fit(fit, template, schema, pointer, depth);
+        return;
+    }
     if (template->kind == TEMPLATE_LITERAL) {
         literal_fit(fit, template->literal, schema, pointer);
         return;
@@ -129,10 +217,11 @@ static void fit_check(struct fit *fit, const struct template *template, const st
 }
 
 bool template_fits(const struct template *template, const struct schema *schema,
-                   struct arena *arena, struct schema_errors *errors)
+                   const struct fit_reader *reader, struct arena *arena,
+                   struct schema_errors *errors)
 {
     static const struct template empty = {.kind = TEMPLATE_OBJECT};
-    struct fit fit = {arena, errors};
+    struct fit fit = {arena, errors, *reader, {.known = reader->known, .arena = arena}};
     *errors = (struct schema_errors){0};
     if (schema)
         fit_check(&fit, template ? template : &empty, schema, STR(""), 0);

@@ -317,3 +317,11 @@ bool schema_check(const struct schema *schema, const struct json *value, struct 
     arena_free(&scratch);
     return ok;
 }
+
+struct str schema_errors_first(const struct schema_errors *errors, struct arena *arena)
+{
+    const struct schema_error *first = &errors->list[0];
+    return arena_printf(arena, "%.*s %.*s", (int)MIN(first->pointer.len, (size_t)100),
+                        first->pointer.ptr, (int)MIN(first->message.len, (size_t)200),
+                        first->message.ptr);
+}

@@ -28,4 +28,7 @@ struct schema_errors {
 bool schema_check(const struct schema *schema, const struct json *value, struct arena *arena,
                   struct schema_errors *errors);
 
+/* "POINTER MESSAGE" of the first error for one line of text, each cut where it is too long. */
+struct str schema_errors_first(const struct schema_errors *errors, struct arena *arena);
+
 #endif

@@ -267,77 +267,6 @@ static void metrics(struct api *api, struct control_request *request)
     buf_free(&out);
 }
 
-/* --- definitions ---------------------------------------------------------------------------- */
-
-struct apply {
-    struct api *api;
-    struct control_request *request;
-    struct plan *plan;
-    struct diags diags;
-};
-
-static void apply_free(struct apply *apply)
-{
-    plan_unref(apply->plan);
-    diags_free(&apply->diags);
-    free(apply);
-}
-
-static void applied(void *arg, const struct store_answer *answer)
-{
-    struct apply *apply = arg;
-    struct arena *arena = control_arena(apply->request);
-    if (answer->err.code) {
-        problem_err(apply->request, &answer->err);
-        apply_free(apply);
-        return;
-    }
-    plans_put(apply->api->o.plans, apply->plan, true);
-    struct json *out = json_object_new(arena, 5);
-    json_object_add_z(out, "workflow", json_string_z(arena, apply->plan->workflow));
-    json_object_add_z(out, "version", json_string_z(arena, apply->plan->version));
-    json_object_add_z(out, "hash", json_string_z(arena, apply->plan->hash_hex));
-    json_object_add_z(out, "status", json_string(arena, answer->text));
-    json_object_add_z(out, "warnings", diags_json(&apply->diags, arena));
-    control_reply(apply->request, 200, json_text(out, arena));
-    apply_free(apply);
-}
-
-static struct apply *source_compile(struct api *api, struct control_request *request)
-{
-    struct apply *apply = xcalloc(1, sizeof(*apply));
-    const char *file = control_query(request, "file");
-    apply->api = api;
-    apply->request = request;
-    diags_init(&apply->diags, file ? file : "(request)", control_body(request));
-    apply->plan = plans_compile(api->o.plans, control_body(request), NULL, 0, &apply->diags);
-    return apply;
-}
-
-static void workflow_apply(struct api *api, struct control_request *request)
-{
-    struct apply *apply = source_compile(api, request);
-    if (!apply->plan) {
-        const struct json *errors = diags_json(&apply->diags, control_arena(request));
-        control_problem(request, 422, "workflow_invalid", errors, "the workflow has %u error%s",
-                        apply->diags.errors, apply->diags.errors == 1 ? "" : "s");
-        apply_free(apply);
-        return;
-    }
-    struct str parts = dsl_run_id_parts(apply->plan, control_arena(request));
-    store_pg_apply(api->o.store, apply->plan, parts, control_actor(request).ptr, applied, apply);
-}
-
-static void workflow_validate(struct api *api, struct control_request *request)
-{
-    struct apply *apply = source_compile(api, request);
-    struct arena *arena = control_arena(request);
-    struct json *out = json_object_new(arena, 2);
-    json_object_add_z(out, "ok", json_bool(apply->plan != NULL));
-    json_object_add_z(out, "diagnostics", diags_json(&apply->diags, arena));
-    control_reply(request, 200, json_text(out, arena));
-    apply_free(apply);
-}
 /* --- routes ---------------------------------------------------------------------------------- */
 
 /* Cuts the next segment off the path "/a/b/c"; absent at the end. */
@@ -384,9 +313,9 @@ static const struct route {
     {CONTROL_GET, "/healthz", ping, NULL},
     {CONTROL_GET, "/readyz", ready, NULL},
     {CONTROL_GET, "/metrics", metrics, NULL},
-    {CONTROL_PUT, "/v1/workflows", workflow_apply, NULL},
+    {CONTROL_PUT, "/v1/workflows", workflows_apply, NULL},
     {CONTROL_GET, "/v1/workflows", NULL, "select saga.workflows_json_v1()"},
-    {CONTROL_POST, "/v1/validate", workflow_validate, NULL},
+    {CONTROL_POST, "/v1/validate", workflows_validate, NULL},
     {CONTROL_POST, "/v1/runs", run_submit, NULL},
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
     {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},

@@ -54,6 +54,12 @@ void request_put(struct api *api, struct control_request *request, struct str ki
 /* Ends all waits, answering 503. With `all`, no question will come back any more. */
 void waiters_end(struct api *api, bool all);
 
+/* --- api_apply.c --- */
+
+/* PUT /v1/workflows and POST /v1/validate: a file as it is, or several as a JSON document. */
+void workflows_apply(struct api *api, struct control_request *request);
+void workflows_validate(struct api *api, struct control_request *request);
+
 /* --- api_start.c --- */
 
 /* POST /v1/runs */

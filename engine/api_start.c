@@ -56,10 +56,8 @@ static int input_check(const struct plan *plan, const struct json *input, struct
     if (!plan->input || schema_check(plan->input, input, arena, &found))
         return 0;
     *errors = schema_errors_json(&found, arena);
-    return err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": %.*s %.*s",
-                   plan->workflow, (int)MIN(found.list[0].pointer.len, (size_t)100),
-                   found.list[0].pointer.ptr, (int)MIN(found.list[0].message.len, (size_t)200),
-                   found.list[0].message.ptr);
+    return err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": " STR_FMT,
+                   plan->workflow, STR_ARG(schema_errors_first(&found, arena)));
 }
 
 /* What the workflow's `run_id` gives for this input; absent: it has none. */
@@ -276,19 +274,13 @@ static void workflow_looked(void *arg, const struct store_answer *answer)
 {
     struct workflow_look *look = arg;
     struct api *api = look->api;
-    struct diags diags;
+    struct err err;
     if (answer->err.code) {
         problem_err(look->request, &answer->err);
         return;
     }
-    if (answer->text.ptr) {
-        diags_init(&diags, look->name.ptr, answer->text);
-        struct plan *plan = dsl_compile(answer->text, api->o.dsl, &diags);
-        if (plan)
-            plans_put(api->o.plans, plan, true);
-        plan_unref(plan);
-        diags_free(&diags);
-    }
+    if (answer->text.ptr)
+        plans_learn(api->o.plans, answer->text, true, &err);
     if (plans_current(api->o.plans, look->name))
         run_submit(api, look->request);
     else
@@ -304,6 +296,17 @@ static void workflow_look(struct api *api, struct control_request *request, stru
     store_pg_query(api->o.store,
                    "select source from saga.workflow_sources_v1(null) where name = $1", params, 1,
                    workflow_looked, look);
+}
+
+/* Each misfit is told once: in the list, where there is one. */
+static void input_refuse(struct control_request *request, const struct plan *plan,
+                         const struct json *errors, const struct err *err)
+{
+    if (errors)
+        control_problem(request, 422, "input_invalid", errors,
+                        "the input does not fit the schema of \"%s\"", plan->workflow);
+    else
+        control_problem(request, 422, "input_invalid", NULL, "%s", err->text);
 }
 
 void run_submit(struct api *api, struct control_request *request)
@@ -346,7 +349,7 @@ void run_submit(struct api *api, struct control_request *request)
         return;
     }
     if (input_check(plan, submission->input, arena, &errors, &err) != 0) {
-        control_problem(request, 422, "input_invalid", errors, "%s", err.text);
+        input_refuse(request, plan, errors, &err);
         return;
     }
     const struct json *body_id = json_get_z(body, "run_id");

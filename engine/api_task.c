@@ -6,6 +6,7 @@
  */
 #include "engine/api_impl.h"
 #include "engine/failpoint.h"
+#include "engine/key.h"
 #include "engine/queues.h"
 
 #include <stdlib.h>
@@ -32,12 +33,6 @@ struct take {
 };
 
 static void take_more(struct take *take);
-
-static struct str key_run_id(struct str key)
-{
-    const char *colon = key.len ? memchr(key.ptr, ':', key.len) : NULL;
-    return (struct str){key.ptr, colon ? (size_t)(colon - key.ptr) : 0};
-}
 
 static void take_free(struct take *take)
 {
@@ -97,14 +92,11 @@ static const struct json *task_json(const struct run_task *task, struct arena *a
 }
 
 /* The worker went away before it was told: the task has certainly not been started. */
-static void give_back(struct api *api, const struct run_task *task)
+static void give_back(struct api *api, struct str key, struct str token)
 {
     struct reply reply = {.kind = REPLY_NOT_SENT, .error = STR("its worker hung up")};
-    struct runner_verb verb = {.kind = EVENT_FAIL,
-                               .run_id = key_run_id(task->key),
-                               .key = task->key,
-                               .token = task->token,
-                               .reply = &reply};
+    struct runner_verb verb = {
+        .kind = EVENT_FAIL, .run_id = key_run_id(key), .key = key, .token = token, .reply = &reply};
     struct err err;
     if (runner_verb(api->o.runner, &verb, NULL, NULL, &err) != 0)
         return; /* the lease is gone: the task's time will tell */
@@ -115,7 +107,7 @@ static void claimed(void *arg, const struct runner_answer *answer)
     struct take *take = arg;
     take->asking--;
     if (!answer->err.code && take->gone)
-        give_back(take->api, answer->task);
+        give_back(take->api, answer->task->key, answer->task->token);
     else if (!answer->err.code)
         json_list_add(take->tasks, task_json(answer->task, take->arena));
     take_more(take);
@@ -150,14 +142,8 @@ static void take_more(struct take *take)
         queues_wait(api->o.queues, take->queue, &take->taker);
 }
 
-static void take_ready(void *arg)
-{
-    struct take *take;
-    CAST_OBJ(take, arg, TAKE_MAGIC);
-    take_more(take);
-}
-
-static void take_again(void *arg)
+/* There may be a task, or one that could not be claimed before can be now. */
+static void take_look(void *arg)
 {
     struct take *take;
     CAST_OBJ(take, arg, TAKE_MAGIC);
@@ -177,6 +163,9 @@ static void take_gone(void *arg)
     struct take *take;
     CAST_OBJ(take, arg, TAKE_MAGIC);
     take->gone = true;
+    for (uint32_t i = 0; i < take->tasks->count; i++)
+        give_back(take->api, json_get_text(take->tasks->items[i], "key"),
+                  json_get_text(take->tasks->items[i], "token"));
     take_more(take);
 }
 
@@ -215,9 +204,9 @@ static void queue_take(struct api *api, struct control_request *request, struct 
     take->queue = arena_str(take->arena, queue);
     take->max = (uint32_t)MAX(max, INT64_C(1));
     take->tasks = json_list_new(take->arena, take->max);
-    take->taker = (struct queue_taker){.ready = take_ready, .arg = take};
+    take->taker = (struct queue_taker){.ready = take_look, .arg = take};
     take->timer = loop_timer_new(api->o.loop, take_over, take);
-    take->again = loop_timer_new(api->o.loop, take_again, take);
+    take->again = loop_timer_new(api->o.loop, take_look, take);
     take->next = api->takes;
     take->place = &api->takes;
     if (take->next)

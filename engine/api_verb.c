@@ -137,14 +137,8 @@ static void versions_learn(struct api *api, const struct store_answer *answer)
         json_parse(answer->text, &scratch, &list, &err) == 0 && list->kind == JSON_LIST)
         for (uint32_t i = 0; i < list->count; i++) {
             const struct json *current = json_get_z(list->items[i], "current");
-            struct diags diags;
-            diags_init(&diags, "(stored workflow)", json_get_text(list->items[i], "source"));
-            struct plan *plan =
-                dsl_compile(json_get_text(list->items[i], "source"), api->o.dsl, &diags);
-            if (plan)
-                plans_put(api->o.plans, plan, current && current->boolean);
-            plan_unref(plan);
-            diags_free(&diags);
+            plans_learn(api->o.plans, json_get_text(list->items[i], "source"),
+                        current && current->boolean, &err);
         }
     arena_free(&scratch);
 }
@@ -168,8 +162,10 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     if (!members_known(request, body, migrate ? known_migrate : known,
                        migrate ? ARRAY_LEN(known_migrate) : ARRAY_LEN(known)))
         return false;
+    const struct json *dry_run = migrate ? json_get_z(body, "dry_run") : NULL;
+    bool only_asks = dry_run && dry_run->kind == JSON_BOOL && dry_run->boolean;
     verb->reason = json_get_text(body, "reason");
-    if (!verb->reason.len || verb->reason.len > 1000) {
+    if ((!verb->reason.len && !only_asks) || verb->reason.len > 1000) {
         control_problem(request, 422, "reason_missing", NULL,
                         "give a reason (a text of 1 to 1000 bytes): it is kept with the act");
         return false;

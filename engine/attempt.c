@@ -9,12 +9,6 @@
 #include "engine/unknown.h"
 #include "engine/wait.h"
 
-bool attempt_in_motion(const struct effect_state *side)
-{
-    return side->state == STEP_CLAIMED || side->state == STEP_RETRYING ||
-           side->state == STEP_WAITING;
-}
-
 #define ANSWER_BYTES_MAX (64 * 1024) /* kept for `reconcile`; longer ones cannot be read by it */
 
 static bool may_repeat(const struct plan_action *action, const struct effect_state *side,

@@ -69,7 +69,4 @@ void attempt_not_applied(struct draft *draft, struct instance *instance, enum di
 void attempt_output_look(struct draft *draft, const struct instance *instance,
                          enum direction direction, struct effect_state *side);
 
-/* claimed, retrying or waiting: something will still happen by itself. */
-bool attempt_in_motion(const struct effect_state *side);
-
 #endif

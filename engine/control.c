@@ -164,14 +164,14 @@ struct str control_body(const struct control_request *request)
     return request->body;
 }
 
-uid_t control_uid(const struct control_request *request)
-{
-    return request->uid;
-}
-
 struct str control_actor(const struct control_request *request)
 {
     return request->actor;
+}
+
+uid_t control_uid(const struct control_request *request)
+{
+    return request->uid;
 }
 
 const gid_t *control_groups(const struct control_request *request, size_t *count)

@@ -76,9 +76,13 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     case STEP_APPLIED: said = "was applied"; break;
     case STEP_REFUSED: said = "was not applied; it failed for good"; break;
     case STEP_UNKNOWN: said = "may or may not have been applied"; break;
-    case STEP_CLAIMED: said = "has been sent and is not answered yet"; break;
+    case STEP_CLAIMED:
+        said = step->queue.len ? "is with a worker" : "has been sent and is not answered yet";
+        break;
     case STEP_RETRYING: said = retrying_text(step, arena); break;
-    case STEP_WAITING: said = "is waiting"; break;
+    case STEP_WAITING:
+        said = step->queue.len ? "is waiting for a worker to take it" : "is waiting";
+        break;
     case STEP_SKIPPED: said = "was skipped"; break;
     case STEP_WITHDRAWN: said = "was waiting when the run turned back, and was withdrawn"; break;
     case STEP_NONE:

@@ -166,7 +166,7 @@ static void state_draw(struct picture *picture, const char *id, struct drawn *dr
         if (!mine)
             continue;
         seen[tone_of(step)]++;
-        word = model_phase_word(model_phase_of(step));
+        word = model_step_word(step);
         count++;
     }
     for (size_t i = ARRAY_LEN(worst); i-- > 0;)

@@ -20,8 +20,10 @@ static struct str body_make(struct ctl *ctl, bool dry_run)
     struct buf body = {0};
     buf_add_z(&body, "{\"to\":");
     json_write_string(str_z(ctl_option(ctl, OPT_TO)), &body);
-    buf_add_z(&body, ",\"reason\":");
-    json_write_string(str_z(ctl_option(ctl, OPT_REASON)), &body);
+    if (ctl_has(ctl, OPT_REASON)) {
+        buf_add_z(&body, ",\"reason\":");
+        json_write_string(str_z(ctl_option(ctl, OPT_REASON)), &body);
+    }
     buf_printf(&body, ",\"dry_run\":%s}", dry_run ? "true" : "false");
     struct str text = arena_str(&ctl->arena, buf_str(&body));
     buf_free(&body);
@@ -117,7 +119,7 @@ int ctl_verb_migrate(struct ctl *ctl)
     int code;
     if (!ctl_has(ctl, OPT_TO))
         return ctl_usage(ctl, "migrate needs --to HASH: the version to go on under");
-    if (!ctl_has(ctl, OPT_REASON))
+    if (!ctl_has(ctl, OPT_REASON) && !ctl_has(ctl, OPT_DRY_RUN))
         return ctl_usage(ctl, "migrate needs --reason TEXT: it is kept with the act");
     if (ctl_format_is_json(ctl))
         return ctl_usage(ctl, "migrate prints lines; -q gives the ids alone");

@@ -57,6 +57,8 @@ static struct model_step step_read(const struct json *json)
         .compensation_ended_at = time_of(json, "compensation_ended_at"),
         .next_at = time_of(json, "next_at"),
         .items = count_of(json, "items"),
+        .queue = text_of(json, "queue"),
+        .compensation_queue = text_of(json, "compensation_queue"),
         .stays = text_of(json, "stays"),
         .folded = STR(""),
     };
@@ -308,6 +310,24 @@ const char *model_phase_word(enum model_phase phase)
     case MODEL_UNDO_SKIPPED: return "undo skipped";
     }
     return "";
+}
+
+/* A task is offered while the step waits, and claimed while a worker has it. */
+const char *model_step_word(const struct model_step *step)
+{
+    enum model_phase phase = model_phase_of(step);
+    bool offered = step_state_of(step->compensation_state) == STEP_WAITING;
+    if (step->folded.len)
+        return model_phase_word(phase);
+    if (step->queue.len && phase == MODEL_WAITING)
+        return "waiting for a worker";
+    if (step->queue.len && phase == MODEL_SENDING)
+        return "with a worker";
+    if (step->compensation_queue.len && phase == MODEL_UNDO_RETRYING && offered)
+        return "undo waiting for a worker";
+    if (step->compensation_queue.len && phase == MODEL_UNDOING)
+        return "undo with a worker";
+    return model_phase_word(phase);
 }
 
 const struct json *model_phase_error(const struct model_step *step)

@@ -14,8 +14,9 @@ struct model_step {
     const struct json *output, *error, *compensation_error; /* NULL: none */
     struct wall started_at, ended_at, compensation_started_at, compensation_ended_at;
     struct wall next_at;
-    int64_t items;     /* of a loop that has begun: how many it has */
-    struct str stays;  /* why the workflow does not undo it; "": it does */
+    int64_t items;                        /* of a loop that has begun: how many it has */
+    struct str queue, compensation_queue; /* where workers take its tasks; "": no worker does it */
+    struct str stays;                     /* why the workflow does not undo it; "": it does */
     struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
 
@@ -80,6 +81,8 @@ uint32_t model_items_before(const struct model_run *run, uint32_t end);
 bool model_phase_took(const struct model_step *step, struct wall now, int64_t *out_us);
 /* "applied", "retrying", "undone", ... */
 const char *model_phase_word(enum model_phase phase);
+/* The same of a step, which may be a worker's: "waiting for a worker", "with a worker". */
+const char *model_step_word(const struct model_step *step);
 /* The error that matters in this phase, or NULL. */
 const struct json *model_phase_error(const struct model_step *step);
 

@@ -42,8 +42,6 @@ void ctl_test_compare(const struct test_case *test, const struct stub_result *re
 
 /* "compensated (step_refused)", "parked: outcome_unknown" */
 struct str ctl_test_end_text(const struct stub_result *result, struct arena *arena);
-/* Names separated by blanks. */
-struct str ctl_test_calls_text(const struct stub_result *result, struct arena *arena);
 /* The lines of what happened, each behind `indent` blanks. */
 void ctl_test_trace_print(const struct stub_result *result, unsigned indent, struct arena *arena,
                           struct buf *out);

@@ -51,11 +51,6 @@ static struct str *calls_names(const struct stub_result *result, struct arena *a
     return names;
 }
 
-struct str ctl_test_calls_text(const struct stub_result *result, struct arena *arena)
-{
-    return names_text(calls_names(result, arena), result->calls_count, arena);
-}
-
 void ctl_test_trace_print(const struct stub_result *result, unsigned indent, struct arena *arena,
                           struct buf *out)
 {

@@ -128,8 +128,9 @@ static struct str phase_text(struct watch *watch, const struct model_step *step,
                              enum model_phase phase)
 {
     struct arena *arena = &watch->ctl->scratch;
-    if (!wall_is_set(step->next_at))
-        return str_z(model_phase_word(phase));
+    const char *word = model_step_word(step);
+    if (!wall_is_set(step->next_at) || strcmp(word, model_phase_word(phase)) != 0)
+        return str_z(word);
     struct str left = text_duration(step->next_at.us - watch->now.us, arena);
     if (phase == MODEL_RETRYING)
         return arena_printf(arena, "retry in " STR_FMT, STR_ARG(left));
@@ -137,7 +138,7 @@ static struct str phase_text(struct watch *watch, const struct model_step *step,
         return arena_printf(arena, "undo again in " STR_FMT, STR_ARG(left));
     if (phase == MODEL_WAITING)
         return arena_printf(arena, "waits " STR_FMT, STR_ARG(left));
-    return str_z(model_phase_word(phase));
+    return str_z(word);
 }
 
 static void step_draw(struct watch *watch, const struct model_step *step, size_t id_columns)
@@ -156,7 +157,8 @@ static void step_draw(struct watch *watch, const struct model_step *step, size_t
     text_add_cut(&id, step->id, ID_COLUMNS_MAX);
     line_add(watch, PAINT_NONE, buf_str(&id), id_columns + 2);
     buf_free(&id);
-    line_add(watch, paint, phase_text(watch, step, phase), 15);
+    struct str doing = phase_text(watch, step, phase);
+    line_add(watch, paint, doing, MAX(text_width(doing) + 2, (size_t)15));
     if (attempts > 1 && !step->folded.len)
         line_add(watch, PAINT_DIM, text_count(attempts, "attempt", arena), 13);
     if (model_phase_took(step, watch->now, &took_us)) {

@@ -51,6 +51,13 @@ static struct wall now_of(const struct daemon *daemon)
 
 /* --- the turn --------------------------------------------------------------------------------- */
 
+static void runs_drop(struct daemon *daemon)
+{
+    daemon->owned = false;
+    runner_lost(daemon->runner);
+    queues_clear(daemon->queues);
+}
+
 /* Past the owner's own deadline no effect may start: another daemon may think this one dead. The
  * store notices by its own timer; a process that was stopped and goes on would come here first. */
 static void lease_check(struct daemon *daemon)
@@ -58,9 +65,7 @@ static void lease_check(struct daemon *daemon)
     if (!daemon->owned || loop_mono().us < store_pg_deadline(daemon->store).us)
         return;
     log_warn("the lease may have run out while this daemon stood still: loading everything again");
-    daemon->owned = false;
-    runner_lost(daemon->runner);
-    queues_clear(daemon->queues);
+    runs_drop(daemon);
     store_pg_reacquire(daemon->store);
 }
 
@@ -133,9 +138,7 @@ static void daemon_lost(void *arg)
     struct daemon *daemon = arg;
     if (daemon->owned)
         log_warn("lost its lease");
-    daemon->owned = false;
-    runner_lost(daemon->runner);
-    queues_clear(daemon->queues);
+    runs_drop(daemon);
 }
 
 static void daemon_down(void *arg)
@@ -550,41 +553,45 @@ static void file_applied(void *arg, const struct store_answer *answer)
     free(apply);
 }
 
-int daemon_apply(struct daemon *daemon, const char *path, char *const *beside, size_t beside_count,
-                 struct buf *report,
-                 void (*done)(void *arg, const char *path, const struct err *err,
-                              struct str status),
-                 void *arg, struct err *err)
+/* False: it cannot be read, and is told. */
+static bool file_read(const char *path, struct arena *scratch, struct plans_file *out,
+                      struct daemon_file *file)
+{
+    struct err err;
+    if (config_file_read(path, scratch, &out->source, &err) != 0) {
+        buf_printf(&file->report, "%s\n", err.text);
+        return false;
+    }
+    out->diags = arena_new(scratch, struct diags);
+    diags_init(out->diags, path, out->source);
+    return true;
+}
+
+void daemon_apply(struct daemon *daemon, struct daemon_file *files, size_t count,
+                  void (*done)(void *arg, const char *path, const struct err *err,
+                               struct str status),
+                  void *arg)
 {
     struct arena scratch = {0};
-    struct diags diags;
-    struct str source;
-    int code = config_file_read(path, &scratch, &source, err);
-    if (code) {
-        arena_free(&scratch);
-        return code;
+    struct plans_file *sources = arena_array(&scratch, struct plans_file, count + 1);
+    size_t *of = arena_array(&scratch, size_t, count + 1), read = 0;
+    for (size_t i = 0; i < count; i++) {
+        files[i].refused = !file_read(files[i].path, &scratch, &sources[read], &files[i]);
+        if (!files[i].refused)
+            of[read++] = i;
     }
-    struct str *others = arena_array(&scratch, struct str, beside_count + 1);
-    size_t others_count = 0;
-    for (size_t i = 0; i < beside_count; i++) {
-        struct err unread; /* whoever applies that file says so */
-        if (strcmp(beside[i], path) != 0 &&
-            config_file_read(beside[i], &scratch, &others[others_count], &unread) == 0)
-            others_count++;
-    }
-    diags_init(&diags, path, source);
-    struct plan *plan = plans_compile(daemon->plans, source, others, others_count, &diags);
-    diags_print(&diags, false, report);
-    if (plan) {
+    plans_compile(daemon->plans, sources, read);
+    for (size_t i = 0; i < read; i++) {
+        struct daemon_file *file = &files[of[i]];
+        diags_print(sources[i].diags, false, &file->report);
+        file->refused = !sources[i].plan;
+        diags_free(sources[i].diags);
+        if (file->refused)
+            continue;
         struct file_apply *apply = xcalloc(1, sizeof(*apply));
-        *apply = (struct file_apply){daemon, plan, xstrdup(path), done, arg};
-        store_pg_apply(daemon->store, plan, dsl_run_id_parts(plan, &scratch), "dev", file_applied,
-                       apply);
-    } else {
-        code = err_set(err, ERR_INVALID, "\"%s\" has %u error%s", path, diags.errors,
-                       diags.errors == 1 ? "" : "s");
+        *apply = (struct file_apply){daemon, sources[i].plan, xstrdup(file->path), done, arg};
+        store_pg_apply(daemon->store, apply->plan, dsl_run_id_parts(apply->plan, &scratch), "dev",
+                       file_applied, apply);
     }
-    diags_free(&diags);
     arena_free(&scratch);
-    return code;
 }

@@ -35,14 +35,18 @@ MUST_USE int daemon_open(const struct daemon_options *options, struct daemon **o
 void daemon_drain(struct daemon *daemon);
 void daemon_close(struct daemon *daemon); /* NULL is allowed */
 
-/* Compiles and registers a workflow file as if by PUT /v1/workflows; `done` tells how it went
- * (code 0: applied or unchanged). `beside` are the paths of files that are applied too, in any
- * order: they may hold the children that this one runs; those that cannot be read are left out.
- * Errors here: ERR_INVALID with all diagnostics printed to `report`. */
-MUST_USE int daemon_apply(struct daemon *daemon, const char *path, char *const *beside,
-                          size_t beside_count, struct buf *report,
-                          void (*done)(void *arg, const char *path, const struct err *err,
-                                       struct str status),
-                          void *arg, struct err *err);
+struct daemon_file {
+    const char *path;
+    bool refused;      /* out: it has errors, or does not fit those that are applied */
+    struct buf report; /* out: what was found in it, to be freed by the caller */
+};
+
+/* Compiles workflow files together and registers those without errors as if by PUT /v1/workflows;
+ * `done` tells of each how it went (code 0: applied or unchanged). Nothing is told of those that
+ * are refused at once. */
+void daemon_apply(struct daemon *daemon, struct daemon_file *files, size_t count,
+                  void (*done)(void *arg, const char *path, const struct err *err,
+                               struct str status),
+                  void *arg);
 
 #endif

@@ -77,6 +77,12 @@ bool key_parse(struct str key, struct str *instance, enum direction *direction,
     return *direction != DIRECTION_NONE && instance->len && key.len;
 }
 
+struct str key_run_id(struct str key)
+{
+    const char *colon = key.len ? memchr(key.ptr, ':', key.len) : NULL;
+    return (struct str){key.ptr, colon ? (size_t)(colon - key.ptr) : 0};
+}
+
 /* UUIDv5 (RFC 9562): SHA-1 over namespace and name; SHA-1 is what that version is defined by. */
 static struct str key_uuid(struct str key, struct arena *arena)
 {

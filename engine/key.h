@@ -32,6 +32,9 @@ struct str key_format(struct str key, enum key_format format, struct arena *aren
 bool key_parse(struct str key, struct str *instance, enum direction *direction,
                uint16_t *generation);
 
+/* The run id that a key begins with, borrowed; empty: it is no key. */
+struct str key_run_id(struct str key);
+
 /* A submitted id: [A-Za-z0-9._-]{1,94}. Errors: ERR_INVALID, saying what is wrong with it. */
 MUST_USE int key_run_id_check(struct str run_id, struct err *err);
 

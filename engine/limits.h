@@ -18,6 +18,9 @@
 /* An input above it is kept parsed while a loop of the run reads it for each item. */
 #define INPUT_PARSE_BYTES_MIN 2048
 
+/* Workflow files that are applied together: each is compiled while nothing else goes on. */
+#define SET_FILES_MAX 1000
+
 /* Runs held in memory, each some 4 KiB and its payloads: a submit past it is answered "later". */
 #define RESIDENT_RUNS_MAX 200000
 /* Events that wait for one run: replies cannot pile up, verbs can. */

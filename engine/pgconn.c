@@ -730,19 +730,6 @@ void pgconn_param_int8(struct pgconn_params *params, int64_t value)
     param_add(params, slot, 8, 1);
 }
 
-void pgconn_param_int4(struct pgconn_params *params, int32_t value)
-{
-    char *slot = params->ints[params->count];
-    for (int i = 0; i < 4; i++)
-        slot[i] = (char)((uint32_t)value >> (24 - 8 * i));
-    param_add(params, slot, 4, 1);
-}
-
-void pgconn_param_null(struct pgconn_params *params)
-{
-    param_add(params, NULL, 0, 1);
-}
-
 /* --- errors and notices --- */
 
 static void result_error(const PGresult *result, struct err *err)
@@ -778,11 +765,6 @@ static bool in_list(const char *sqlstate, const char *list)
             return true;
     }
     return false;
-}
-
-bool pg_is_retryable(const char *sqlstate)
-{
-    return in_list(sqlstate, "08 25006 40001 40P01 53 55P03 57P01 57P02 57P03 57P05");
 }
 
 bool pg_is_final(const char *sqlstate)

@@ -73,8 +73,6 @@ void pgconn_param_text(struct pgconn_params *params, struct str text);
 void pgconn_param_z(struct pgconn_params *params, const char *text);
 void pgconn_param_binary(struct pgconn_params *params, struct str bytes); /* absent: null */
 void pgconn_param_int8(struct pgconn_params *params, int64_t value);
-void pgconn_param_int4(struct pgconn_params *params, int32_t value);
-void pgconn_param_null(struct pgconn_params *params);
 
 struct pgconn_result {
     struct err err;       /* ERR_NONE: done, and reported as committed */
@@ -103,8 +101,6 @@ void pgconn_reset(struct pgconn *conn, const char *why);
 /* ERR_UNAVAILABLE with the reason why `pg` is not connected, in one line, and the SQLSTATE if it
  * connected with PQERRORS_VERBOSE. */
 void pg_connect_error(const PGconn *pg, struct err *err);
-/* May the same statement work later, on this or another session? */
-bool pg_is_retryable(const char *sqlstate);
 /* Will connecting fail for ever with this? */
 bool pg_is_final(const char *sqlstate);
 

@@ -93,17 +93,10 @@ void plans_put(struct plans *plans, const struct plan *plan, bool current)
         entry_make_current(plans, entry);
 }
 
-int plans_add(struct plans *plans, const struct sha256 *hash, struct str source, bool current,
-              struct err *err)
+int plans_learn(struct plans *plans, struct str source, bool current, struct err *err)
 {
-    struct entry *entry = entry_by_hash(plans, hash);
     struct diags diags;
     int code = 0;
-    if (entry) {
-        if (current)
-            entry_make_current(plans, entry);
-        return 0;
-    }
     diags_init(&diags, "(stored workflow)", source);
     struct plan *plan = dsl_compile(source, plans->options, &diags);
     if (plan) {
@@ -116,6 +109,17 @@ int plans_add(struct plans *plans, const struct sha256 *hash, struct str source,
     }
     diags_free(&diags);
     return code;
+}
+
+int plans_add(struct plans *plans, const struct sha256 *hash, struct str source, bool current,
+              struct err *err)
+{
+    struct entry *entry = entry_by_hash(plans, hash);
+    if (!entry)
+        return plans_learn(plans, source, current, err);
+    if (current)
+        entry_make_current(plans, entry);
+    return 0;
 }
 
 const struct plan *plans_by_hash(const struct plans *plans, const struct sha256 *hash)
@@ -141,47 +145,52 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
         return NULL;
     }
     if (plan->input && !schema_check(plan->input, input, &scratch, &found)) {
-        err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": %.*s %.*s",
-                plan->workflow, (int)MIN(found.list[0].pointer.len, (size_t)100),
-                found.list[0].pointer.ptr, (int)MIN(found.list[0].message.len, (size_t)200),
-                found.list[0].message.ptr);
+        err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": " STR_FMT,
+                plan->workflow, STR_ARG(schema_errors_first(&found, &scratch)));
         plan = NULL;
     }
     arena_free(&scratch);
     return plan;
 }
 
-struct plan *plans_compile(const struct plans *plans, struct str source, const struct str *beside,
-                           size_t beside_count, struct diags *diags)
+/* Those with errors lose their plan. True if one did. */
+static bool files_drop(struct plans_file *files, size_t count)
 {
-    struct plan *plan = dsl_compile(source, plans->options, diags);
-    const struct plan **known =
-        xcalloc(plans->by_name.count + beside_count + 1, sizeof(struct plan *));
-    size_t current = 0, count;
+    bool dropped = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!files[i].plan || !files[i].diags->errors)
+            continue;
+        plan_unref(files[i].plan);
+        files[i].plan = NULL;
+        dropped = true;
+    }
+    return dropped;
+}
+
+void plans_compile(const struct plans *plans, struct plans_file *files, size_t count)
+{
+    const struct plan **current = xcalloc(plans->by_name.count + 1, sizeof(struct plan *));
+    struct dsl_member *members = xcalloc(count + 1, sizeof(*members));
+    struct workflows known = {current, 0};
     for (size_t i = 0; i < plans->by_name.size; i++)
         for (struct map_node *node = plans->by_name.buckets[i]; node; node = node->chain)
-            known[current++] = CONTAINER_OF(node, struct entry, by_name)->plan;
-    count = current;
-    for (size_t i = 0; plan && i < beside_count; i++) {
-        struct diags unsaid; /* each file says its own */
-        diags_init(&unsaid, "", beside[i]);
-        const struct plan *other = dsl_compile(beside[i], plans->options, &unsaid);
-        if (other && !plans_current(plans, str_z(other->workflow)))
-            known[count++] = other;
-        else
-            plan_unref(other);
-        diags_free(&unsaid);
+            current[known.count++] = CONTAINER_OF(node, struct entry, by_name)->plan;
+    for (size_t i = 0; i < count; i++)
+        files[i].plan = dsl_compile(files[i].source, plans->options, files[i].diags);
+    for (bool again = true; again;) { /* what is dropped was looked at by the others */
+        for (size_t i = 0; i < count; i++)
+            members[i] = (struct dsl_member){files[i].plan, files[i].diags};
+        dsl_set_check(plans->options, members, count, &known);
+        again = files_drop(files, count);
+        if (again)
+            continue;
+        dsl_set_parents_check(plans->options, members, count, &known);
+        again = files_drop(files, count);
     }
-    dsl_set_check(&(struct dsl_member){plan, diags}, 1, known, count);
-    while (count > current)
-        plan_unref(known[--count]);
-    free(known);
-    diags_sort(diags);
-    if (plan && diags->errors) {
-        plan_unref(plan);
-        plan = NULL;
-    }
-    return plan;
+    for (size_t i = 0; i < count; i++)
+        diags_sort(files[i].diags);
+    free(members);
+    free(current);
 }
 
 const struct plan *plans_version(const struct plans *plans, struct str text, struct err *err)

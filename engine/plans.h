@@ -16,8 +16,10 @@ struct plans;
 struct plans *plans_new(const struct dsl_options *options); /* borrowed for the cache's life */
 void plans_free(struct plans *plans);
 
-/* Compiles what is not known yet. `current` makes it the one that new runs of its name get.
+/* Compiles a stored definition. `current` makes it the one that new runs of its name get.
  * Errors: ERR_INVALID with the first diagnostic. */
+int plans_learn(struct plans *plans, struct str source, bool current, struct err *err);
+/* The same for one that may be known already: then only `current` counts. */
 MUST_USE int plans_add(struct plans *plans, const struct sha256 *hash, struct str source,
                        bool current, struct err *err);
 /* A plan compiled elsewhere; takes a reference. */
@@ -30,12 +32,15 @@ const struct plan *plans_current(const struct plans *plans, struct str name);
  * the first misfit. For port_plans. */
 const struct plan *plans_for_input(const struct plans *plans, struct str name,
                                    const struct json *input, struct err *err);
-/* `dsl_compile` of a file that is to be applied, checked also against the current workflows: the
- * children that it runs. `beside` are the texts of files that are applied with it, of which those
- * with errors are left alone; they stand back behind current workflows of their names. NULL if
- * there are errors; sorted. */
-struct plan *plans_compile(const struct plans *plans, struct str source, const struct str *beside,
-                           size_t beside_count, struct diags *diags);
+struct plans_file {
+    struct str source;
+    struct diags *diags; /* initialised */
+    struct plan *plan;   /* out: one reference; NULL: there are errors */
+};
+/* `dsl_compile` of files that are to be applied together, checked also against each other and
+ * against the current workflows: the children that they run, and the parents that run them. A file
+ * without errors may be applied although others have some. Diagnostics are sorted. */
+void plans_compile(const struct plans *plans, struct plans_file *files, size_t count);
 /* The version that `text` names for a person: its hash or at least PLANS_HASH_DIGITS_MIN digits of
  * it, or its label. Borrowed. Errors: ERR_NOT_FOUND, ERR_CONFLICT (several). */
 const struct plan *plans_version(const struct plans *plans, struct str text, struct err *err);

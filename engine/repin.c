@@ -104,10 +104,8 @@ static int input_check(const struct run *run, const struct plan *to, struct err 
     const struct json *input;
     int code = json_parse(run->start.input, &scratch, &input, err);
     if (!code && to->input && !schema_check(to->input, input, &scratch, &errors))
-        code =
-            err_set(err, ERR_CONFLICT, "the run's input does not fit there: %.*s %.*s",
-                    (int)MIN(errors.list[0].pointer.len, (size_t)100), errors.list[0].pointer.ptr,
-                    (int)MIN(errors.list[0].message.len, (size_t)200), errors.list[0].message.ptr);
+        code = err_set(err, ERR_CONFLICT, "the run's input does not fit there: " STR_FMT,
+                       STR_ARG(schema_errors_first(&errors, &scratch)));
     arena_free(&scratch);
     return code;
 }

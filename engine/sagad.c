@@ -65,6 +65,7 @@ struct watched { /* a workflow file of --dev */
     struct timespec changed;
     off_t size;
     bool seen;
+    bool refused; /* as it was when it was looked at last */
 };
 
 struct process {
@@ -344,28 +345,51 @@ static void file_applied(void *arg, const char *path, const struct err *err, str
     announce(process);
 }
 
-static void file_look(struct process *process, const char *path, char *const *paths, size_t count)
+/* True if it is another one than when it was looked at last. */
+static bool file_is_news(struct process *process, const char *path)
 {
     struct stat info;
-    struct err err;
-    struct buf report = {0};
     struct watched *file = file_find(process, path);
     if (stat(path, &info) != 0 ||
         (file->seen && info.st_size == file->size && info.st_mtim.tv_sec == file->changed.tv_sec &&
          info.st_mtim.tv_nsec == file->changed.tv_nsec))
-        return;
+        return false;
     file->seen = true;
     file->size = info.st_size;
     file->changed = info.st_mtim;
-    process->files_pending++;
-    if (daemon_apply(process->daemon, path, paths, count, &report, file_applied, process, &err) !=
-        0) {
-        process->files_pending--;
-        log_error("%s", err.text);
+    return true;
+}
+
+/* Files that were refused are tried again with what is new: it may be what they did not fit. */
+static void files_apply(struct process *process, char *const *paths, size_t count)
+{
+    struct daemon_file *files = xcalloc(count + 1, sizeof(*files));
+    bool *news = xcalloc(count + 1, sizeof(*news)), any = false;
+    size_t chosen = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = file_is_news(process, paths[i]);
+        any = any || is_new;
+        if (!is_new && !file_find(process, paths[i])->refused)
+            continue;
+        news[chosen] = is_new;
+        files[chosen++].path = paths[i];
     }
-    if (report.len)
-        fwrite(report.data, 1, report.len, stderr);
-    buf_free(&report);
+    if (any) {
+        process->files_pending += (unsigned)chosen;
+        daemon_apply(process->daemon, files, chosen, file_applied, process);
+    }
+    for (size_t i = 0; any && i < chosen; i++) {
+        file_find(process, files[i].path)->refused = files[i].refused;
+        if (files[i].refused)
+            process->files_pending--;
+        if (files[i].refused && news[i])
+            log_error("%s: not applied", files[i].path);
+        if (files[i].report.len && (news[i] || !files[i].refused))
+            fwrite(files[i].report.data, 1, files[i].report.len, stderr);
+        buf_free(&files[i].report);
+    }
+    free(files);
+    free(news);
 }
 
 static int by_text(const void *a, const void *b)
@@ -389,8 +413,7 @@ static void files_look(void *arg)
         closedir(dir);
     if (count)
         qsort(paths, count, sizeof(*paths), by_text);
-    for (size_t i = 0; i < count; i++)
-        file_look(process, paths[i], paths, count);
+    files_apply(process, paths, count);
     for (size_t i = 0; i < count; i++)
         free(paths[i]);
     free(paths);

@@ -16,9 +16,8 @@ struct entry {
     struct schedules *schedules;
     struct arena arena;
     struct str workflow;
-    struct sha256 hash;
-    struct wall last, tick; /* last: none = not known yet; tick: being asked for */
-    bool asking, queued, seen;
+    struct tick_state state;
+    bool seen;
 };
 
 struct schedules {
@@ -80,40 +79,44 @@ static struct entry *entry_of(struct schedules *schedules, const struct plan *pl
     return entry;
 }
 
-/* True if the answer is of use. */
-static bool entry_answered(struct entry *entry, const struct store_answer *answer)
+/* False: it is lost, or the database refused the question. */
+static bool answer_is_of_use(const struct entry *entry, const struct store_answer *answer)
 {
-    entry->asking = false;
-    if (!answer->err.code && answer->text.ptr)
-        return true;
-    entry->last = WALL_NONE; /* whatever happened: ask where it stands */
     if (answer->err.code && answer->err.code != ERR_UNAVAILABLE)
         log_warn("schedule of \"" STR_FMT "\": %s", STR_ARG(entry->workflow), answer->err.text);
-    return false;
+    return !answer->err.code && answer->text.ptr;
 }
 
-static void known(void *arg, const struct store_answer *answer)
+/* {"last", "busy_until"}, both RFC 3339; the second may be null. */
+static void learned(void *arg, const struct store_answer *answer)
 {
+    struct arena scratch = {0};
+    struct wall last = WALL_NONE, busy_until = WALL_NONE;
+    const struct json *times;
     struct entry *entry;
+    struct err err;
     CAST_OBJ(entry, arg, SCHEDULE_MAGIC);
-    if (entry_answered(entry, answer) && !wall_parse(answer->text, &entry->last))
-        entry->last = WALL_NONE;
+    if (answer_is_of_use(entry, answer) && json_parse(answer->text, &scratch, &times, &err) == 0) {
+        if (!wall_parse(json_get_text(times, "last"), &last))
+            last = WALL_NONE;
+        if (!wall_parse(json_get_text(times, "busy_until"), &busy_until))
+            busy_until = WALL_NONE;
+    }
+    tick_learned(&entry->state, last, busy_until);
+    arena_free(&scratch);
 }
 
-static void ticked(void *arg, const struct store_answer *answer)
+static void answered(void *arg, const struct store_answer *answer)
 {
+    enum tick_answer word = TICK_ANSWER_NONE;
     struct entry *entry;
     CAST_OBJ(entry, arg, SCHEDULE_MAGIC);
-    if (!entry_answered(entry, answer))
-        return;
-    entry->queued = str_eq(answer->text, STR("busy"));
-    if (!entry->queued)
-        entry->last = entry->tick;
-    if (str_eq(answer->text, STR("skipped")))
+    if (answer_is_of_use(entry, answer))
+        word = tick_answer_of(answer->text);
+    if (word == TICK_ANSWER_SKIPPED)
         log_info("schedule of \"" STR_FMT "\": a tick is skipped, the run before it is open",
                  STR_ARG(entry->workflow));
-    else if (str_eq(answer->text, STR("other")))
-        entry->last = WALL_NONE; /* another definition, or another daemon's tick */
+    tick_answered(&entry->state, word);
 }
 
 static struct wall now_of(const struct schedules *schedules)
@@ -136,13 +139,10 @@ static void entry_ask(struct entry *entry, const struct plan *plan)
                             overlaps[schedule->overlap],
                             catch_ups[schedule->catch_up],
                             wall_is_set(next) ? wall_format(next, &scratch).ptr : NULL};
-    entry->asking = true;
-    entry->queued = false;
-    entry->hash = plan->hash;
     store_pg_query(entry->schedules->o.store,
-                   "select saga.schedule_get_v1($1, decode($2, 'hex'), $3, $4, $5, $6, "
+                   "select saga.schedule_get_v2($1, decode($2, 'hex'), $3, $4, $5, $6, "
                    "$7::timestamptz)",
-                   params, ARRAY_LEN(params), known, entry);
+                   params, ARRAY_LEN(params), learned, entry);
     arena_free(&scratch);
 }
 
@@ -166,16 +166,17 @@ static int body_make(const struct schedules *schedules, const struct plan *plan,
     return 0;
 }
 
-static void entry_tick(struct entry *entry, const struct plan *plan, struct wall tick)
+static void entry_tick(struct entry *entry, const struct plan *plan)
 {
     struct schedules *schedules = entry->schedules;
     const struct plan_schedule *schedule = plan->schedule;
+    struct wall tick = entry->state.tick;
     struct arena scratch = {0};
     struct str body;
     struct err err;
     if (body_make(schedules, plan, tick, &scratch, &body, &err) != 0) {
         log_error("schedule of \"%s\": the input cannot be made: %s", plan->workflow, err.text);
-        entry->last = tick;
+        tick_give_up(&entry->state);
         arena_free(&scratch);
         return;
     }
@@ -186,12 +187,10 @@ static void entry_tick(struct entry *entry, const struct plan *plan, struct wall
                             tick_run_id(str_z(plan->workflow), tick, &scratch).ptr,
                             body.ptr,
                             wall_is_set(next) ? wall_format(next, &scratch).ptr : NULL};
-    entry->asking = true;
-    entry->tick = tick;
     store_pg_query(schedules->o.store,
                    "select saga.schedule_tick_v1($1, decode($2, 'hex'), $3::timestamptz, $4, "
                    "$5::json, $6::timestamptz)",
-                   params, ARRAY_LEN(params), ticked, entry);
+                   params, ARRAY_LEN(params), answered, entry);
     arena_free(&scratch);
 }
 
@@ -203,15 +202,11 @@ static void plan_look(void *arg, const struct plan *plan)
         return;
     struct entry *entry = entry_of(schedules, plan);
     entry->seen = true;
-    if (entry->asking)
-        return;
-    if (!wall_is_set(entry->last) || !sha256_eq(&entry->hash, &plan->hash)) {
-        entry_ask(entry, plan);
-        return;
+    switch (tick_look(&entry->state, plan, now_of(schedules))) {
+    case TICK_STEP_NONE: break;
+    case TICK_STEP_LEARN: entry_ask(entry, plan); break;
+    case TICK_STEP_START: entry_tick(entry, plan); break;
     }
-    struct wall tick = tick_due(plan->schedule, entry->last, now_of(schedules), entry->queued);
-    if (wall_is_set(tick))
-        entry_tick(entry, plan, tick);
 }
 
 static void look(void *arg)
@@ -226,7 +221,7 @@ static void look(void *arg)
     /* Whose shard went away, or whose schedule was removed, is asked for anew when it is back. */
     for (struct entry **at = &schedules->entries; *at;) {
         struct entry *entry = *at;
-        if (entry->seen || entry->asking) {
+        if (entry->seen || entry->state.asking) {
             at = &entry->next;
             continue;
         }

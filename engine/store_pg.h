@@ -142,6 +142,13 @@ void store_pg_query(struct store_pg *store, const char *sql, const char *const *
  * for other content. */
 void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
                     const char *actor, store_answered *done, void *arg);
+struct store_definition {
+    const struct plan *plan;
+    struct str run_id_parts;
+};
+/* Several, all or none; the answer's text is the JSON list of what is said of each. Copies. */
+void store_pg_apply_set(struct store_pg *store, const struct store_definition *list, size_t count,
+                        const char *actor, store_answered *done, void *arg);
 /* Puts a row into the inbox of the shard's owner, whoever that is. The answer's text is the id. A
  * row with the same id is not put twice. `workflow` is for kind "start": its hash. */
 void store_pg_inbox_put(struct store_pg *store, struct str id, struct str kind, struct str run_id,

@@ -2,6 +2,7 @@
  * store_pg_inbox.c: the inbox, definitions that change, and questions.
  */
 #include "engine/store_pg_impl.h"
+#include "engine/unknown.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,14 +193,27 @@ static void question_answer(struct question *question, const struct store_answer
     question_free(question);
 }
 
+/* "conflict", or "conflict NAME" of one among several. */
+static void conflict_set(struct str text, struct err *err)
+{
+    size_t skip = MIN(text.len, strlen("conflict "));
+    struct str name = {text.ptr + skip, text.len - skip};
+    if (name.len)
+        err_set(err, ERR_CONFLICT,
+                "the version label of \"" STR_FMT "\" stands for another content already",
+                STR_ARG(name));
+    else
+        err_set(err, ERR_CONFLICT, "this version label stands for another content already");
+}
+
 static void question_came(void *arg, const struct pgconn_result *result)
 {
     struct question *question = arg;
     struct store_answer answer = {.err = result->err};
     if (!answer.err.code && PQntuples(result->rows) && PQnfields(result->rows))
         answer.text = store_field(result->rows, 0, 0);
-    if (question->conflict_text && str_eq_z(answer.text, "conflict"))
-        err_set(&answer.err, ERR_CONFLICT, "this version label stands for another content already");
+    if (question->conflict_text && str_starts(answer.text, STR("conflict")))
+        conflict_set(answer.text, &answer.err);
     question_answer(question, &answer);
 }
 
@@ -261,6 +275,26 @@ static void wait_describe(const struct plan_action *action, struct buf *out)
     json_write_string(str_z(signal ? action->wait_for.signal : action->child.workflow), out);
 }
 
+static bool retry_is_taken(const struct plan_action *action, struct wall key_valid_until,
+                           struct wall now)
+{
+    const struct effect_state side = {.key_valid_until = key_valid_until};
+    return action->reconcile || unknown_way(action, &side, now) == UNKNOWN_REPEAT;
+}
+
+/* Whether a person's retry is taken while its outcome is unknown: with a key that is honoured, one
+ * that is over, and without one. */
+static void again_describe(const char *name, const struct plan_action *action, struct buf *out)
+{
+    const struct wall before = {SECOND_US}, now = {2 * SECOND_US}, later = {3 * SECOND_US};
+    if (action->kind == ACTION_NONE || action_kind_waits(action->kind))
+        return;
+    buf_printf(out, ", \"%s\": {\"key\": %s, \"key_over\": %s, \"no_key\": %s}", name,
+               retry_is_taken(action, later, now) ? "true" : "false",
+               retry_is_taken(action, before, now) ? "true" : "false",
+               retry_is_taken(action, WALL_NONE, now) ? "true" : "false");
+}
+
 static void step_describe(const struct plan *plan, const struct plan_step *step, struct buf *out)
 {
     const struct plan_action *action = &step->action;
@@ -279,6 +313,8 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
         buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
+    again_describe("again", action, out);
+    again_describe("compensate_again", &step->compensate, out);
     queue_describe("queue", action, out);
     wait_describe(action, out);
     queue_describe("compensate_queue", &step->compensate, out);
@@ -291,16 +327,27 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     buf_add_z(out, "]}");
 }
 
+static void steps_describe(const struct plan *plan, struct buf *out)
+{
+    for (uint16_t i = 0; i < plan->steps_count; i++) {
+        buf_add_z(out, i ? ",\n " : "[");
+        step_describe(plan, &plan->steps[i], out);
+    }
+    buf_add_char(out, ']');
+}
+
+/* SQL must know that there is a template, also when it cannot render it. */
+static struct str run_id_describe(const struct plan *plan, struct str parts)
+{
+    return parts.ptr || !plan->run_id ? parts : STR("\"complex\"");
+}
+
 void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
                     const char *actor, store_answered *done, void *arg)
 {
     struct pgconn_params params = {0};
     struct buf steps = {0};
-    for (uint16_t i = 0; i < plan->steps_count; i++) {
-        buf_add_z(&steps, i ? ",\n " : "[");
-        step_describe(plan, &plan->steps[i], &steps);
-    }
-    buf_add_char(&steps, ']');
+    steps_describe(plan, &steps);
     struct question *question = question_new(done, arg);
     question->conflict_text = true;
     pgconn_param_binary(&params, (struct str){(const char *)plan->hash.bytes, 32});
@@ -310,13 +357,54 @@ void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str 
     pgconn_param_text(&params, str_z(plan->description));
     pgconn_param_text(&params, plan->source);
     pgconn_param_text(&params, buf_str(&steps));
-    /* SQL must know that there is a template, also when it cannot render it. */
-    pgconn_param_text(&params,
-                      run_id_parts.ptr || !plan->run_id ? run_id_parts : STR("\"complex\""));
+    pgconn_param_text(&params, run_id_describe(plan, run_id_parts));
     pgconn_param_text(&params, str_z(actor));
     ask(store, "select saga.workflow_apply_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)", &params,
         question);
     buf_free(&steps);
+}
+
+static void definition_describe(const struct store_definition *definition, struct buf *out)
+{
+    const struct plan *plan = definition->plan;
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"hash", plan->hash_hex},
+                 {"name", plan->workflow},
+                 {"version", plan->version},
+                 {"description", plan->description}};
+    struct str parts = run_id_describe(plan, definition->run_id_parts);
+    buf_printf(out, "{\"is_label\":%s", plan->version_is_label ? "true" : "false");
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        buf_printf(out, ",\"%s\":", texts[i].name);
+        json_write_string(str_z(texts[i].text), out);
+    }
+    buf_add_z(out, ",\"source\":");
+    json_write_string(plan->source, out);
+    buf_add_z(out, ",\"steps\":");
+    steps_describe(plan, out);
+    if (parts.ptr)
+        buf_printf(out, ",\"run_id_parts\":" STR_FMT, STR_ARG(parts));
+    buf_add_char(out, '}');
+}
+
+void store_pg_apply_set(struct store_pg *store, const struct store_definition *list, size_t count,
+                        const char *actor, store_answered *done, void *arg)
+{
+    struct pgconn_params params = {0};
+    struct buf text = {0};
+    struct question *question = question_new(done, arg);
+    question->conflict_text = true;
+    buf_add_char(&text, '[');
+    for (size_t i = 0; i < count; i++) {
+        buf_add_z(&text, i ? ",\n" : "");
+        definition_describe(&list[i], &text);
+    }
+    buf_add_char(&text, ']');
+    pgconn_param_text(&params, buf_str(&text));
+    pgconn_param_text(&params, str_z(actor));
+    ask(store, "select saga.workflows_apply_v1($1, $2)", &params, question);
+    buf_free(&text);
 }
 
 void store_pg_inbox_put(struct store_pg *store, struct str id, struct str kind, struct str run_id,

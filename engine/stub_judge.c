@@ -24,8 +24,9 @@ static void promise_broken(struct stub_result *result, struct stub_broken *out, 
     buf_free(&text);
 }
 
-uint32_t stub_effects_of(const struct stub_result *result, uint16_t step, struct str item,
-                         enum direction direction, uint64_t *order)
+/* Effects of one direction of an instance over all generations; `order` of the first one. */
+static uint32_t effects_of(const struct stub_result *result, uint16_t step, struct str item,
+                           enum direction direction, uint64_t *order)
 {
     uint32_t effects = 0;
     *order = 0;
@@ -39,7 +40,7 @@ uint32_t stub_effects_of(const struct stub_result *result, uint16_t step, struct
     return effects;
 }
 
-bool stub_residue_names(const struct stub_result *result, struct str instance)
+static bool residue_names(const struct stub_result *result, struct str instance)
 {
     struct arena scratch = {0};
     const struct json *list;
@@ -76,7 +77,7 @@ static void truth_judge(struct stub_result *result, const struct record_effect *
     const struct plan_action *action = step_action(step, effect->ref.direction);
     uint64_t order;
     uint32_t effects =
-        stub_effects_of(result, effect->ref.step, effect->ref.item, effect->ref.direction, &order);
+        effects_of(result, effect->ref.step, effect->ref.item, effect->ref.direction, &order);
     struct str name = name_of(result, effect->ref.step, effect->ref.item);
     bool own_row = step->for_each && !effect->ref.item.len; /* its items are what is done */
     if (effect->state.by_hand || own_row || result->vouched[effect->ref.step] ||
@@ -98,10 +99,10 @@ static void undone_judge(struct stub_result *result, uint16_t index, struct str 
     const struct record_effect *forward =
         stub_row_newest(&result->row, index, item, DIRECTION_EXECUTE);
     uint64_t order;
-    uint32_t done = stub_effects_of(result, index, item, DIRECTION_EXECUTE, &order);
-    uint32_t undone = stub_effects_of(result, index, item, DIRECTION_COMPENSATE, &order);
+    uint32_t done = effects_of(result, index, item, DIRECTION_EXECUTE, &order);
+    uint32_t undone = effects_of(result, index, item, DIRECTION_COMPENSATE, &order);
     struct str name = name_of(result, index, item);
-    if (!done || undone || step->action.effect == EFFECT_PURE || stub_residue_names(result, name) ||
+    if (!done || undone || step->action.effect == EFFECT_PURE || residue_names(result, name) ||
         (forward && forward->state.by_hand) || result->vouched[index])
         return;
     promise_broken(result, out,
@@ -134,8 +135,7 @@ static void pivot_judge(struct stub_result *result, uint16_t index, struct stub_
         stub_row_newest(&result->row, index, STR(""), DIRECTION_EXECUTE);
     uint64_t order;
     if (step->pivot && result->row.now.direction == DIRECTION_COMPENSATE && forward &&
-        stub_effects_of(result, index, STR(""), DIRECTION_EXECUTE, &order) &&
-        !forward->state.by_hand)
+        effects_of(result, index, STR(""), DIRECTION_EXECUTE, &order) && !forward->state.by_hand)
         promise_broken(result, out, "the run has turned back after its pivot %s", step->id);
 }
 

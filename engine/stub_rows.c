@@ -21,7 +21,8 @@ struct unit *stub_unit_copy(const struct unit *unit, struct arena *arena)
     return copy;
 }
 
-struct record_effect *stub_row_effect(const struct stub_row *row, const struct effect_ref *ref)
+/* NULL: never claimed. */
+static struct record_effect *row_effect(const struct stub_row *row, const struct effect_ref *ref)
 {
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct effect_ref *have = &row->effects[i].ref;
@@ -47,7 +48,7 @@ const struct record_effect *stub_row_newest(const struct stub_row *row, uint16_t
 
 static const char *claim_write(struct stub_row *row, const struct record_effect *effect)
 {
-    if (stub_row_effect(row, &effect->ref))
+    if (row_effect(row, &effect->ref))
         return arena_printf(row->arena, "step %s is claimed twice under one key",
                             row->plan->steps[effect->ref.step].id)
             .ptr;
@@ -93,7 +94,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
         return NULL;
     case RECORD_CLAIM: return claim_write(row, &record->effect);
     case RECORD_EFFECT:
-        effect = stub_row_effect(row, &record->effect.ref);
+        effect = row_effect(row, &record->effect.ref);
         if (!effect)
             return arena_printf(row->arena,
                                 "an effect of step %s is updated that was never claimed",
@@ -141,7 +142,7 @@ const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struc
         struct record_effect *effect = &row->effects[i];
         struct effect_ref newer = effect->ref;
         newer.generation++;
-        if (stub_row_effect(row, &newer))
+        if (row_effect(row, &newer))
             continue;
         if (pickups && effect->state.state == STEP_CLAIMED)
             effect->state.pickups++;

@@ -30,8 +30,6 @@ struct unit *stub_unit_copy(const struct unit *unit, struct arena *arena);
  * the row's arena). */
 const char *stub_row_write(struct stub_row *row, const struct run_record *record);
 
-/* NULL: never claimed. */
-struct record_effect *stub_row_effect(const struct stub_row *row, const struct effect_ref *ref);
 /* The newest generation of one direction of a step instance; NULL: never claimed. */
 const struct record_effect *stub_row_newest(const struct stub_row *row, uint16_t step,
                                             struct str item, enum direction direction);

@@ -108,10 +108,4 @@ struct stub_broken {
 };
 void stub_judge(struct stub_result *result, struct stub_broken *out);
 
-/* Effects of one direction of an instance over all generations; `order` of the first one. */
-uint32_t stub_effects_of(const struct stub_result *result, uint16_t step, struct str item,
-                         enum direction direction, uint64_t *order);
-/* True if the residue names the instance. */
-bool stub_residue_names(const struct stub_result *result, struct str instance);
-
 #endif

@@ -21,8 +21,10 @@ static struct str instance_key(const struct draft *draft, const struct instance 
                     generation, draft->scratch);
 }
 
-struct str task_token(struct str key, const struct effect_state *side, struct wall deadline,
-                      struct arena *arena)
+/* What the newest attempt of this side gave its worker: `DEADLINE.HASH`, both in hexadecimal; the
+ * deadline is in it because no row holds it. */
+static struct str task_token(struct str key, const struct effect_state *side, struct wall deadline,
+                             struct arena *arena)
 {
     struct buf text = {0};
     char hex[65];

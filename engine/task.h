@@ -15,11 +15,6 @@
 
 #include "engine/decision.h"
 
-/* What the newest attempt of this side gave its worker: `DEADLINE.HASH`, both in hexadecimal; the
- * deadline is in it because no row holds it. */
-struct str task_token(struct str key, const struct effect_state *side, struct wall deadline,
-                      struct arena *arena);
-
 /* Makes a side that is to be sent one that is offered. The caller writes it. */
 void task_offer(struct draft *draft, const struct instance *instance, enum direction direction,
                 struct effect_state *side);

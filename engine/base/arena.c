@@ -14,11 +14,6 @@ struct arena_block {
     _Alignas(ARENA_ALIGN) unsigned char data[];
 };
 
-void arena_init(struct arena *arena)
-{
-    *arena = (struct arena){0};
-}
-
 static void blocks_free(struct arena_block *block)
 {
     while (block) {

@@ -12,12 +12,11 @@
 
 struct arena_block;
 
-struct arena {
+struct arena {                  /* zeroed: empty */
     struct arena_block *blocks; /* newest first */
     size_t used_bytes;          /* handed out since the last reset */
 };
 
-void arena_init(struct arena *arena); /* a zeroed arena is initialised too */
 void arena_free(struct arena *arena);
 /* Forgets everything but keeps one block, so that a scratch arena settles without malloc. */
 void arena_reset(struct arena *arena);

@@ -9,28 +9,11 @@ create or replace function saga.apply_v1(
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
-declare
-    v_starts saga.start_v2[];
-    v_claims saga.effect_v2[];
-    v_effects saga.effect_v2[];
 begin
-    if p_starts is not null then
-        v_starts := array(select row(x.*, null::timestamptz, ''::text, 0::smallint)::saga.start_v2
-                            from unnest(p_starts) x);
-    end if;
-    if p_claims is not null then
-        v_claims := array(select row(x.*, null::json, null::timestamptz, null::timestamptz, 0, null::text,
-                                     null::json)::saga.effect_v2
-                            from unnest(p_claims) x);
-    end if;
-    if p_effects is not null then
-        v_effects := array(select row(x.*, null::json, null::timestamptz, null::timestamptz, 0, null::text,
-                                      null::json)::saga.effect_v2
-                             from unnest(p_effects) x);
-    end if;
     select a.verdict, a.db_now, a.taken into verdict, db_now, taken
-      from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, v_starts, p_runs, v_claims,
-                         v_effects, p_attempts, null, p_events, p_inbox, null, null, p_release,
+      from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, saga.starts_from_v1(p_starts),
+                         p_runs, saga.effects_from_v1(p_claims), saga.effects_from_v1(p_effects),
+                         p_attempts, null, p_events, p_inbox, null, null, p_release,
                          p_release_to) a;
 end
 $$;

@@ -4,17 +4,11 @@ create or replace function saga.load_v1(p_shards bigint, p_after_shard smallint,
 returns setof saga.run_image_v1
 language sql stable security definer
 set search_path = pg_catalog, saga, pg_temp
-set enable_seqscan = off
-set jit = off
 as $$
     select i.*
-      from saga.run_image_v1 i
-     where i.ended_at is null
-       and p_shards >> i.shard & 1 = 1
-       and (i.shard, i.run_id) > (p_after_shard, p_after_id)
-       and i.park_reason is distinct from 'crash_loop'
-     order by i.shard, i.run_id
-     limit p_limit;
+      from saga.load_v2(p_shards, p_after_shard, p_after_id, p_limit) n
+     cross join lateral saga.load_run_v1(n.run_id) i
+     order by i.shard, i.run_id;
 $$;
 comment on function saga.load_v1(bigint, smallint, text, integer) is
     'Open runs of some shards, page by page. [engine]';

@@ -21,13 +21,18 @@ begin
          cross join lateral json_array_elements(e.items) with ordinality i (pair, place)
          where e.shard = v_shard and e.run_id = p_run_id and e.item = '' and e.items is not null
          group by e.step_id),
-      stays as materialized ( -- what the workflow says is not undone, and why
-        select jsonb_object_agg(x.step ->> 'id', x.step ->> 'compensate') as of
+      declared as materialized ( -- what is not undone, and why; where tasks are offered
+        select jsonb_object_agg(x.step ->> 'id', json_build_object(
+                   'stays', case json_typeof(x.step -> 'compensate')
+                                when 'string' then x.step ->> 'compensate' end,
+                   'queue', x.step ->> 'queue',
+                   'compensation_queue', x.step ->> 'compensate_queue')) as of
           from saga.run_key k
           join saga.workflow w on w.hash = k.workflow_hash
          cross join lateral json_array_elements(w.steps) x (step)
          where k.shard = v_shard and k.run_id = p_run_id
-           and json_typeof(x.step -> 'compensate') = 'string')
+           and (json_typeof(x.step -> 'compensate') = 'string'
+                or x.step ->> 'queue' is not null or x.step ->> 'compensate_queue' is not null))
       select json_build_object(
         'run_id', r.run_id, 'workflow', r.workflow, 'version', r.version, 'tenant', r.tenant,
         'state', r.state, 'paused', r.paused, 'cause', r.cause, 'park_reason', r.park_reason,
@@ -72,11 +77,13 @@ begin
                        'compensation_started_at', saga.time_text(s.compensation_started_at),
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
                        'next_at', saga.time_text(s.next_at), 'items', s.items,
-                       'stays', y.of ->> split_part(s.step_id, '.', 1))
+                       'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
+                       'compensation_queue', y.said ->> 'compensation_queue')
                    order by s.position, (p.of ->> s.item)::integer nulls first)
               from saga.steps s
               left join places p on p.step_id = split_part(s.step_id, '.', 1)
-             cross join stays y
+             cross join lateral (
+                   select d.of -> split_part(s.step_id, '.', 1) as said from declared d) y
              where s.shard = v_shard and s.run_id = p_run_id), '[]'),
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)

@@ -1,27 +1,13 @@
--- Where a schedule stands: its last tick, in RFC 3339. One that is new, or whose definition has
--- changed, begins now. Called by the daemon that owns the shard of the workflow's name.
+-- saga.schedule_get_v2 as daemons below schema version 7 call it: the last tick alone.
 create or replace function saga.schedule_get_v1(
     p_workflow text, p_hash bytea, p_cron text, p_zone text, p_overlap text, p_catch_up text,
     p_next timestamptz)
 returns text
-language plpgsql volatile security definer
+language sql volatile security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
-declare
-    v_last timestamptz;
-begin
-    insert into saga.schedule as s (shard, workflow, workflow_hash, cron, zone, overlap, catch_up,
-                                    last_tick, next_tick)
-    values (saga.shard_of(p_workflow), p_workflow, p_hash, p_cron, p_zone, p_overlap, p_catch_up,
-            clock_timestamp(), p_next)
-    on conflict (shard, workflow) do update
-       set last_tick = case when s.workflow_hash = p_hash then s.last_tick
-                            else clock_timestamp() end,
-           workflow_hash = p_hash, cron = p_cron, zone = p_zone, overlap = p_overlap,
-           catch_up = p_catch_up, next_tick = p_next
-    returning s.last_tick into v_last;
-    return saga.time_text(v_last);
-end
+    select saga.schedule_get_v2(p_workflow, p_hash, p_cron, p_zone, p_overlap, p_catch_up,
+                                p_next) ->> 'last';
 $$;
 comment on function saga.schedule_get_v1(text, bytea, text, text, text, text, timestamptz) is
     'Where a schedule stands. [engine]';

@@ -19,12 +19,7 @@ begin
     if v_row.workflow is null or v_row.workflow_hash <> p_hash or v_row.last_tick >= p_tick then
         return 'other';
     end if;
-    v_open := exists (select from saga.run r
-                       where r.shard = saga.shard_of(v_row.last_run) and r.run_id = v_row.last_run
-                         and r.ended_at is null)
-           or exists (select from saga.inbox i
-                       where i.shard = saga.shard_of(v_row.last_run)
-                         and i.id = 'schedule-' || v_row.last_run and i.outcome is null);
+    v_open := saga.schedule_open_v1(v_row.last_run);
     if v_open and v_row.overlap = 'queue' then
         return 'busy';
     end if;

@@ -1,10 +1,12 @@
 -- Starts a run in the caller's transaction: with your own rows, or not at all. Returns its id: the
--- one that the workflow's template gives, else run_id, else a new UUID. The same id with the same
+-- one that the workflow's template gives, else run_id, else a new UUID. With start_at the run is
+-- queued until then; a time that has passed means at once. The same id with the same
 -- input is the same run, however often it is started. The daemon that owns the id picks it up
 -- after commit; what it then refuses (an input that does not fit the schema) is in saga.requests.
 -- Writes neither run nor run_key, so that a transaction that stays open holds nobody up.
 create or replace function saga.start(workflow text, input jsonb, run_id text default null,
-                                      tenant text default null)
+                                      tenant text default null,
+                                      start_at timestamptz default null)
 returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -21,6 +23,10 @@ begin
     if not found then
         raise exception 'there is no workflow "%"', start.workflow
               using errcode = 'undefined_object', hint = 'select workflow from saga.workflows';
+    end if;
+    if not isfinite(start.start_at) then
+        raise exception 'start_at must be a time, not "%"', start.start_at
+              using errcode = 'invalid_parameter_value';
     end if;
     if start.run_id is null or json_typeof(v_workflow.run_id_parts) = 'array' then
         v_id := saga.run_id_render_v1(v_workflow.run_id_parts, v_input);
@@ -54,10 +60,11 @@ begin
     end if;
     insert into saga.inbox (shard, id, kind, run_id, workflow_hash, body, actor)
     values (saga.shard_of(v_id), saga.uuid7_v1(), 'start', v_id, v_workflow.hash,
-            json_build_object('input', v_input, 'tenant', nullif(v_tenant, '')),
+            json_build_object('input', v_input, 'tenant', nullif(v_tenant, ''),
+                              'start_at', saga.time_text(start.start_at)),
             'role:' || session_user);
     return v_id;
 end
 $$;
-comment on function saga.start(text, jsonb, text, text) is
+comment on function saga.start(text, jsonb, text, text, timestamptz) is
     'Starts a run in your transaction; returns its id. [submit, operator]';

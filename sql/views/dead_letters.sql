@@ -1,15 +1,18 @@
+-- A retry is offered only where the engine would accept it: not while something is unknown that
+-- must not be repeated, nor where the participant holds the key for something else.
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
        p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
        coalesce(r.residue, '[]') as residue,
-       case r.park_reason
+       array_remove(case r.park_reason
             when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
             when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
             when 'pivot_passed' then array['retry', 'skip', 'abandon']
             when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
             when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
             when 'crash_loop' then array['retry', 'compensate', 'abandon']
-            when 'quarantine' then array['retry', 'abandon'] end as next_verbs,
+            when 'quarantine' then array['retry', 'abandon'] end,
+           case when b.blocked then 'retry' end) as next_verbs,
        r.created_at,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
                    'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
@@ -51,6 +54,32 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
        order by v.seq desc
        limit 1) p on true
+  left join lateral (
+      select true as blocked
+        from saga.effect e
+       cross join lateral (
+            select case e.direction when 'execute' then x.step ->> 'kind'
+                                    else x.step ->> 'compensate_kind' end as kind,
+                   case e.direction when 'execute' then x.step -> 'again'
+                                    else x.step -> 'compensate_again' end as again,
+                   x.step ->> 'on_failure' as on_failure
+              from pg_catalog.json_array_elements(w.steps) x (step)
+             where x.step ->> 'id' = e.step_id) d
+       where e.shard = r.shard and e.run_id = r.run_id and e.items is null
+         and (e.outcome = 'conflict'
+              or (e.state = 'unknown'
+                  and not coalesce((d.again ->> case
+                          when e.key_valid_until is null then 'no_key'
+                          when e.key_valid_until >= pg_catalog.now() then 'key'
+                          else 'key_over' end)::boolean, d.kind <> 'child')))
+         and (e.direction = 'compensate' or d.on_failure <> 'continue')
+         and not exists (
+             select from saga.effect n
+              where n.shard = e.shard and n.run_id = e.run_id and n.step_id = e.step_id
+                and n.item = e.item
+                and (n.direction = e.direction and n.generation > e.generation
+                     or n.direction = 'compensate' and e.direction = 'execute'))
+       limit 1) b on true
  where r.ended_at is null and r.state = 'parked';
 comment on view saga.dead_letters is
     'Parked runs: what each did, where it stopped, and what may be done about it.';

@@ -1,22 +1,16 @@
--- saga.run_image_v2 as daemons below schema version 2 read it.
+-- saga.run_image_v2 as daemons below schema version 2 read it: effects without their items.
 create or replace view saga.run_image_v1 as
-select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.created_at,
-       r.deadline_at, k.input_hash, r.input, r.state::text as state,
-       r.direction::text as direction, r.turn, r.cause::text as cause,
-       r.park_reason::text as park_reason, r.paused, r.ended_at, r.error, r.output, r.residue,
+select i.shard, i.run_id, i.workflow_hash, i.workflow, i.tenant, i.actor, i.created_at,
+       i.deadline_at, i.input_hash, i.input, i.state, i.direction, i.turn, i.cause, i.park_reason,
+       i.paused, i.ended_at, i.error, i.output, i.residue,
        (select pg_catalog.array_agg(
-                   (e.shard, e.run_id, e.step_id, e.item, e.direction, e.generation, r.turn,
+                   (e.shard, e.run_id, e.step_id, e.item, e.direction, e.generation, e.turn,
                     e.state, e.claim_no, e.attempts, e.attempts_free, e.attempts_base, e.pickups,
                     e.maybe_applied, e.by_hand, e.output_invalid, e.outcome, e.request_hash,
                     e.claimed_at, e.budget_at, e.key_valid_until, e.next_at, e.ended_at,
                     e.output, e.error)::saga.effect_v1
                    order by e.claim_no)
-          from (select distinct on (x.step_id, x.item, x.direction) x.* -- the index backward
-                  from saga.effect x
-                 where x.shard = r.shard and x.run_id = r.run_id
-                 order by x.step_id desc, x.item desc, x.direction desc, x.generation desc) e
+          from pg_catalog.unnest(i.effects) e
        ) as effects,
-       (select v.seq from saga.event v
-         where v.shard = r.shard and v.run_id = r.run_id order by v.seq desc limit 1) as events
-  from saga.run r
-  join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id;
+       i.events
+  from saga.run_image_v2 i;

@@ -130,6 +130,21 @@ static void same_id_same_input(void **state)
     assert_string_equal(pg_test_sql(admin, "select count(*) from saga.requests"), "2");
 }
 
+/* A start that is to come later takes its time along, whatever the session's time zone. */
+static void starts_later(void **state)
+{
+    (void)state;
+    pg_test_sql(shop, "set time zone 'America/New_York'");
+    assert_string_equal(
+        pg_test_sql(shop, "select saga.start('order', '{\"order\": {\"id\": 7}}', start_at => "
+                          "'2031-02-03 04:05:06.5+01')"),
+        "order-7");
+    pg_test_sql(shop, "select saga.start('order', '{\"order\": {\"id\": 8}}', null, null, null)");
+    assert_string_equal(pg_test_sql(admin, "select string_agg(coalesce(body ->> 'start_at', '-'), "
+                                           "' ' order by run_id) from saga.inbox"),
+                        "2031-02-03T03:05:06.500000Z -");
+}
+
 /* What cannot start says why at once. */
 static void bad_starts(void **state)
 {
@@ -143,6 +158,7 @@ static void bad_starts(void **state)
         {"'order', '{\"order\": {\"id\": \"a b\"}}'", "22023"},    /* not an id */
         {"'order', '{\"order\": {\"id\": 1}}', 'other'", "22023"}, /* not the template's */
         {"'order', '{\"order\": {\"id\": \"~\"}}'", "22023"}, /* children's ids are not given */
+        {"'order', '{\"order\": {\"id\": 1}}', start_at => 'infinity'", "22023"},
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_string_equal(pg_test_sqlstate(shop, "select saga.start(%s)", bad[i].args),
@@ -272,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(starts_with_the_callers_transaction),
         CASE(same_id_same_input),
+        CASE(starts_later),
         CASE(bad_starts),
         CASE(open_transactions_hold_nobody_up),
         CASE(verbs),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/migrate.h"
+#include "sql/bundle.h"
 #include "tests/lib/rig.h"
 
 #include <sys/wait.h>
@@ -67,6 +68,16 @@ static void idempotent(void **state)
     assert_string_equal(pg_test_sql(admin, catalog), before);
     assert_int_equal(migrate_check(pg_test_uri("bare", "saga_engine"), &report, &err), 0);
     assert_true(report.up_to_date);
+    /* A function that takes more than it did is not left beside the new one. */
+    const struct sql_file *file = sql_migrations;
+    while (file->name && strncmp(file->name, "0007", 4) != 0)
+        file++;
+    pg_test_sql(admin, "create function saga.start(workflow text, input jsonb, run_id text default "
+                       "null, tenant text default null) returns text language sql return 'old'");
+    pg_test_sql(admin, "alter function saga.start(text, jsonb, text, text) owner to saga_admin");
+    assert_string_equal(pg_test_sqlstate(admin, "select saga.start('w', '{}')"), "42725");
+    pg_test_sql(admin, "%s", file->text);
+    assert_string_equal(pg_test_sql(admin, catalog), before);
 }
 
 /* The printed script makes the same schema. */

@@ -405,7 +405,70 @@ static void version_1_still_works(void **state)
     assert_string_equal(sql("select state from saga.effect where run_id = 'old'"), "claimed");
     assert_string_equal(sql("select (effects[1]).state from saga.load_run_v1('old')"), "claimed");
     assert_string_equal(sql("select count(*) from saga.load_v1(-1, -1::smallint, '', 10)"), "1");
-    rig.seq++; /* as the daemon that wrote it would know */
+    sql("insert into saga.lane (lane, daemon, kind, ttl, nonce) select 'act', l.daemon, 'action', "
+        "'10s', 'n' from saga.lane l where l.kind = 'write'");
+    assert_string_equal(
+        sql("select saga.apply_or_raise_v1('n', 'act', 1, 1, 0, 1::bigint << saga.shard_of('old'), "
+            "null, null, null, array[(saga.shard_of('old'), 'old', 'reserve', '', 'execute', 1, 0, "
+            "'applied', 1, 1, 0, 0, 0, false, false, false, 'applied', null, now(), null, null, "
+            "null, now(), '1', null)::saga.effect_v1], null, null, null) is not null"),
+        "t");
+    assert_string_equal(
+        sql("select verdict from saga.lane l, saga.run_key k, saga.apply_v1(l.lane, l.epoch, "
+            "l.seq + 1, 0, 0, array[(saga.shard_of('new'), 'new', '', k.workflow_hash, k.workflow, "
+            "'', 'me', now(), "
+            "null, '{}', 'running', 'execute', 0, null, null, false, null, null, null, "
+            "null)::saga.start_v1], null, null, null, null, null, null, 0, '') where l.kind = "
+            "'write' and k.run_id = 'old'"),
+        "applied");
+    assert_string_equal(sql("select string_agg(run_id || coalesce((effects[1]).output::text, '-'), "
+                            "' ' order by run_id) from saga.load_v1(-1, -1::smallint, '', 10)"),
+                        "new- old1");
+    rig.seq += 2; /* as the daemon that wrote it would know */
+}
+
+static const char *schedule_says(const char *function)
+{
+    char text[200];
+    snprintf(text, sizeof(text),
+             "select saga.%s('order', '\\x01', '* * * * *', 'UTC', 'queue', 'none', null)",
+             function);
+    return sql(text);
+}
+
+/* Whoever takes over a schedule hears until when the run of its last tick was open. */
+static void schedules_tell_how_long_their_run_was_open(void **state)
+{
+    static struct rig_unit unit;
+    (void)state;
+    const char *began = schedule_says("schedule_get_v2");
+    assert_non_null(strstr(began, "\"busy_until\" : null"));
+    sql("update saga.schedule set last_tick = '2026-01-01 00:00Z'");
+    assert_string_equal(schedule_says("schedule_get_v1"), "2026-01-01T00:00:00Z");
+    assert_string_equal(sql("select saga.schedule_tick_v1('order', '\\x01', '2026-01-02 00:00Z', "
+                            "'order-2', '{}', null)"),
+                        "started");
+    assert_string_equal(sql("select saga.schedule_tick_v1('order', '\\x01', '2026-01-02 00:00Z', "
+                            "'order-2', '{}', null)"),
+                        "other");
+    static const char busy[] = "select busy > now() - interval '1 min' from (select "
+                               "(saga.schedule_get_v2('order', '\\x01', '* * * * *', 'UTC', "
+                               "'queue', 'none', null) ->> 'busy_until')::timestamptz busy) x";
+    assert_string_equal(sql(busy), "t"); /* in the inbox */
+    rig_unit_init(&unit, &rig);
+    rig_start(&unit, "order-2", "{}");
+    rig_record(rig_run(&unit, "order-2"), RECORD_INBOX)->inbox = (struct record_inbox){
+        .id = STR("schedule-order-2"), .outcome = STR("done"), .answer = STR("")};
+    assert_int_equal(rig_write(&unit), UNIT_APPLIED);
+    assert_string_equal(sql(busy), "t"); /* open */
+    assert_string_equal(sql("select saga.schedule_tick_v1('order', '\\x01', '2026-01-03 00:00Z', "
+                            "'order-3', '{}', null)"),
+                        "busy");
+    sql("update saga.run set state = 'completed', ended_at = '2026-01-03 06:00Z' where run_id = "
+        "'order-2'");
+    assert_non_null(
+        strstr(schedule_says("schedule_get_v2"), "\"busy_until\" : \"2026-01-03T06:00:00Z\""));
+    assert_string_equal(schedule_says("schedule_get_v1"), "2026-01-02T00:00:00Z");
 }
 
 /* An inbox row is settled in the same unit as its consequence, once. */
@@ -801,6 +864,7 @@ int main(void)
         CASE(mismatches_are_rejected),
         CASE(bad_data_is_rejected),
         CASE(records_of_one_row_are_merged),
+        CASE(schedules_tell_how_long_their_run_was_open),
         CASE(inbox_rows_are_settled),
         CASE(handed_over_shards_are_not_ours),
         CASE(a_pgconn_1),

@@ -226,8 +226,19 @@ static void dead_letters(void **state)
     assert_string_equal(text_at(dead->items[0], "run_id"), "ORD-2");
     assert_string_equal(text_at(dead->items[0], "reason"), "outcome_unknown");
     assert_string_equal(text_at(dead->items[0], "step_id"), "charge");
-    assert_string_equal(text_at(dead->items[0], "next_verbs"),
-                        "[\"settle\",\"retry\",\"skip\",\"abandon\"]");
+    /* The service promised no key: it must not be sent again on a guess. */
+    assert_string_equal(text_at(dead->items[0], "next_verbs"), "[\"settle\",\"skip\",\"abandon\"]");
+    static const char *const verbs =
+        "select array_to_string(next_verbs, ' ') from saga.dead_letters";
+    pg_test_sql(admin, "update saga.effect set key_valid_until = now() + interval '1 hour'");
+    assert_string_equal(pg_test_sql(admin, verbs), "settle retry skip abandon");
+    pg_test_sql(admin, "update saga.effect set key_valid_until = now() - interval '1 second'");
+    assert_string_equal(pg_test_sql(admin, verbs), "settle skip abandon");
+    pg_test_sql(admin, "update saga.effect set state = 'refused', outcome = 'conflict'");
+    assert_string_equal(pg_test_sql(admin, verbs), "settle skip abandon");
+    pg_test_sql(admin, "update saga.effect set outcome = 'refused'");
+    assert_string_equal(pg_test_sql(admin, verbs), "settle retry skip abandon");
+    pg_test_sql(admin, "update saga.effect set state = 'unknown', outcome = 'unknown'");
     assert_string_equal(text_at(json_get_z(dead->items[0], "effects")->items[0], "key"),
                         "ORD-2:charge:execute");
     assert_string_equal(
@@ -269,6 +280,8 @@ static void why_waiting(void **state)
     assert_string_equal(pg_test_sql(admin, "select string_agg(run_id || ': ' || why, ', ' order by "
                                            "run_id) from saga.stuck"),
                         "ORD-2: it is parked: outcome_unknown, paused: it is paused");
+    assert_string_equal(pg_test_sql(admin, "select step_id from saga.stuck where run_id = 'ORD-2'"),
+                        "charge");
     pg_test_sql(admin, "update saga.shard set lane_no = null");
     assert_string_equal(pg_test_sql(admin, "select why from saga.stuck where run_id = 'retry'"),
                         "no living daemon carries its shard");

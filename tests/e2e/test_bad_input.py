@@ -427,6 +427,8 @@ def bodies(env):
     reply = post({"workflow": "one", "input": {"n": 0, "note": 5}})
     assert reply.status == 422 and reply.json()["code"] == "input_invalid", reply
     assert {e["pointer"] for e in reply.json()["errors"]} == {"/input/n", "/input/note"}, reply
+    told = daemon.ctl("run", "one", "--input", '{"n": 0}')
+    assert told.code == 2 and told.err.count("must be") == 1, told
     for more in ({"inputs": {}}, {"input": []}, {"input": None}, {"input": "x"}, {"run_id": 5}):
         reply = post({"workflow": "one", "input": {"n": 1}, **more})
         assert reply.status == 422, (more, reply)

@@ -128,8 +128,11 @@ def by_sagactl(env):
     assert env.wait_state("r-2") == "parked"
     done = daemon.ctl("migrate", "--workflow", "order", "--to", new, "--reason", "x")
     assert done.code == 2 and "2 of 2 runs can be migrated; say --yes" in done.err, done
-    done = daemon.ctl("migrate", "r-1", "--to", new, "--reason", "x", "--dry-run")
-    assert (done.code, done.out) == (0, "r-1  can be migrated\n"), done
+    for reason in ([], ["--reason", "x"]):  # nothing is done that would be kept with it
+        done = daemon.ctl("migrate", "r-1", "--to", new, "--dry-run", *reason)
+        assert (done.code, done.out) == (0, "r-1  can be migrated\n"), done
+    reply = daemon.http("POST", "/v1/runs/r-1/migrate", {"to": new, "dry_run": False})
+    assert reply.status == 422 and reply.json()["code"] == "reason_missing", reply
     gone = daemon.apply((WORKFLOW % {"v": 3}).replace("id: a,", "id: first,"))["hash"]
     done = daemon.ctl("migrate", "r-1", "--to", gone, "--reason", "x")
     assert done.code == 9 and 'r-1  stays: step "a" has run' in done.out, done

@@ -123,6 +123,28 @@ def overlap_queue(env):
 
 
 @case
+def ticks_that_wait_outlive_their_daemon(env):
+    """Two ticks came while the run before them was open, then their daemon died: they have waited,
+    nobody has missed them."""
+    daemon = begin(env, overlap="queue", catch_up="none", action=WAIT)
+    daemon.kill()
+    env.sql("update saga.schedule set last_tick = date_bin('1 day', now(), timestamptz "
+            "'2000-01-01') - interval '2 days', last_run = 'before'")
+    env.sql("insert into saga.run_key (shard, run_id, input_hash, workflow_hash, workflow, tenant, "
+            "lane_no, seq) select saga.shard_of('before'), 'before', '', workflow_hash, 'clock', "
+            "'', 0, 0 from saga.schedule")
+    env.sql("insert into saga.run (shard, run_id, created_at, state, direction, turn, paused, "
+            "actor, input, ended_at) select saga.shard_of('before'), 'before', now(), 'completed', "
+            "'execute', 0, false, '', '{}', now()")
+    daemon.start("--lease", "2s")
+    for count in (1, 2):
+        wait_until("it is started", lambda: named(env, 2 - count) in ticks(env))
+        env.wait_state(named(env, 2 - count), "running")
+        daemon.http("POST", "/v1/runs/%s/signal" % named(env, 2 - count), {"name": "go"})
+        env.wait_state(named(env, 2 - count), "completed")
+
+
+@case
 def a_removed_schedule_ends(env):
     daemon = begin(env, catch_up="all")
     daemon.apply("workflow: clock\nsteps:\n  - {id: work, action: {sleep: 10ms}}\n")

@@ -219,6 +219,13 @@ def a_run_that_starts_later(env):
     assert env.state("l2") == "queued"
     assert daemon.verb("l2", "cancel").status == 200
     assert env.wait_state("l2") == "compensated"
+    env.sql("select saga.start('gate', '{}', 'l4', start_at => now() + interval '1 h')")
+    env.sql("select saga.start('gate', '{}', 'l5', start_at => now() - interval '1 h')")
+    assert env.wait_state("l4", "queued") == "queued"
+    waits_for(env, "l5", "signal")
+    signal(daemon, "l5", "payment")
+    assert daemon.verb("l4", "cancel").status == 200
+    assert env.wait_state("l4") == "compensated"
     daemon.kill()
     daemon.start("--lease", "2s")
     waits_for(env, "l1", "signal")
@@ -327,6 +334,32 @@ def kills_around_a_child(env):
                                    "/release"]), done(ledger)
 
 
+def no_retry(daemon, run_id):
+    """The child's end is known, so asking it again changes nothing: a retry is neither offered nor
+    taken."""
+    explained = daemon.ctl("explain", run_id)
+    assert "sagactl settle " in explained.out and "sagactl retry" not in explained.out, explained
+    assert "retry" not in daemon.show(run_id)["next_verbs"], daemon.show(run_id)
+    assert daemon.verb(run_id, "retry").status == 409
+
+
+@case
+def a_child_that_is_abandoned_on_its_way_back(env):
+    ledger, daemon = with_orders(env)
+    daemon.apply(SHIPPING.replace("idempotency: {header: Idempotency-Key, ttl: 1d}",
+                                  "idempotency: none"))
+    ledger.always("/unlabel", Answer(422))
+    ledger.always("/charge", Answer(422))
+    daemon.start_run("order", {"weight": 1}, run_id="o1")
+    assert env.wait_state("o1~ship") == "parked"
+    assert daemon.verb("o1~ship", "abandon").status == 200
+    assert env.wait_state("o1") == "parked"
+    no_retry(daemon, "o1")
+    assert env.sql("select step_id from saga.stuck where run_id = 'o1'") == "ship"
+    assert daemon.verb("o1", "settle", step="ship:compensate", applied=True).status == 200
+    assert env.wait_state("o1") == "compensated"
+
+
 @case
 def hands_on_a_child(env):
     ledger, daemon = with_orders(env)
@@ -349,6 +382,7 @@ def hands_on_a_child(env):
     assert daemon.verb("o2~ship", "abandon").status == 200
     assert env.wait_state("o2") == "parked"
     assert daemon.show("o2")["park_reason"] == "outcome_unknown"
+    no_retry(daemon, "o2")
     assert daemon.verb("o2", "settle", step="ship", applied=True, output={"kg": 0}).status == 200
     assert env.wait_state("o2") == "completed"
     # Settled as not applied and cancelled, it refuses its parent's step.

@@ -2,12 +2,14 @@
 """Workers: programs that take tasks from a queue over the control socket and report on them."""
 
 import json
+import os
 import random
 import socket
 import threading
 import time
 
 from lib import case, main, wait_until
+from pgproxy import PgProxy
 
 LABELS = """
 workflow: labels
@@ -108,6 +110,56 @@ def long_poll(env):
     wait_until("all are taken", lambda: len(some) + len(rest) == 5 or
                rest.extend(take(daemon, "printers", 0, max=100)))
     assert 1 <= len(some) <= 3
+
+
+@case
+def a_take_of_several_is_given_back(env):
+    """A client hangs up while its take has one task and claims another: both are offered again at
+    once, and neither has lost an attempt."""
+    folder = env.folder + "/proxy"
+    os.mkdir(folder)
+    os.chmod(folder, 0o755)
+    proxy = PgProxy(folder, env.cluster.folder + "/.s.PGSQL.5432")
+    env.closers.append(proxy.close)
+    daemon = env.daemon("a", "host='%s' dbname=%s user=saga_engine" % (folder, env.database))
+    daemon.start()
+    daemon.apply("workflow: one\nsteps:\n"
+                 "  - {id: sort, timeout: 60s, retry: {attempts: 1}, effect: idempotent,"
+                 " action: {worker: sorters}, compensate: {none: sorted is sorted}}\n")
+    daemon.start_run("one", {}, "r-1")
+    wait_until("it is offered", lambda: env.sql(
+        "select count(*) from saga.why_waiting where waiting_for = 'worker'") == "1")
+
+    def decide(number):
+        if number == 3:
+            proxy.released.clear()
+        return "hold" if number in (1, 3) else "pass"
+
+    # 1: the second run starts. 2: the take, which came meanwhile, claims the first task. 3: the same
+    # take claims the second task.
+    proxy.restart_count(decide)
+    starter = threading.Thread(target=daemon.start_run, args=("one", {}, "r-2"))
+    starter.start()
+    wait_until("the run is on its way", lambda: proxy.count == 1)
+    quitter = socket.socket(socket.AF_UNIX)
+    quitter.connect(daemon.socket)
+    body = b'{"wait": 30, "max": 2}'
+    quitter.sendall(b"POST /v1/queues/sorters/take HTTP/1.1\r\nHost: saga\r\n"
+                    b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    time.sleep(0.5)
+    proxy.release()
+    wait_until("the second claim is on its way", lambda: proxy.count == 3)
+    quitter.close()
+    time.sleep(0.2)
+    proxy.release()
+    starter.join(20)
+    tasks = take(daemon, "sorters", 10, max=2)
+    wait_until("both are taken", lambda: len(tasks) == 2 or
+               tasks.extend(take(daemon, "sorters", 0, max=2)), timeout=10)
+    for task in tasks:
+        assert report(daemon, "complete", task).status == 200, task
+    env.wait_all(2)
+    assert env.states() == {"r-1": "completed", "r-2": "completed"}, env.states()
 
 
 @case

@@ -25,7 +25,8 @@ static uint32_t effects_of(struct world *world, const struct row_run *row,
     return effects;
 }
 
-/* When a step, or the items of a loop, were undone: the first and the last. False: never. */
+/* When a step, or the items of a loop, were undone: the first and the last. False: never. An undo
+ * of what was never done undoes nothing: a slow worker may come to it after a person said so. */
 static bool undo_span(struct world *world, const struct row_run *row, uint16_t step,
                       uint64_t *first, uint64_t *last)
 {
@@ -36,7 +37,7 @@ static bool undo_span(struct world *world, const struct row_run *row, uint16_t s
         if (ref->step != step || ref->direction != DIRECTION_COMPENSATE)
             continue;
         const struct ledger_entry *entry = ledger_of(world, row, ref);
-        if (!entry->effects)
+        if (!entry->effects || !effects_of(world, row, ref, DIRECTION_EXECUTE))
             continue;
         *first = MIN(*first, entry->first_order);
         *last = MAX(*last, entry->first_order);
@@ -323,9 +324,10 @@ void checks_run(struct world *world)
     for (size_t i = 0; i < world->rows.size; i++)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             const struct row_run *row = CONTAINER_OF(node, struct row_run, node);
-            if (row->start.parent.len)
+            if (row->start.parent.len || row->plan->schedule)
                 row_check(world, row);
         }
+    schedule_check(world);
     for (uint32_t i = 0; i < world->runs_count; i++) {
         const struct client_run *run = &world->runs[i];
         const struct row_run *row = world_row(world, str_z(run->id));

@@ -5,9 +5,11 @@
     test_mutants.py WORDS    those whose name has these words; V=1 says how long each took, and
                              what saw it
 
-A mutant is one small change to a copy of a source file. A change that no longer applies, or that
+A mutant is one small change to a copy of a source file; what the database does is changed in the
+simulator's model of it. A change that no longer applies, or that
 survives all seeds, fails this test.
 """
+import glob
 import os
 import subprocess
 import sys
@@ -165,6 +167,33 @@ MUTANTS = [
      "task_offer(draft, instance, direction, &again);\n        draft_effect(draft, instance, "
      "direction, &again);\n    } else if (step_action(plan_step_of(draft, instance), "
      "direction)->kind == ACTION_WORKER)\n        task_recover(draft, instance, direction);"),
+    ("a queued run starts before its time", "engine/decide.c",
+     "draft->event->hold ||\n        !wall_passed(run->start.start_at, draft->event->now))",
+     "draft->event->hold)"),
+    ("nobody wakes up for a queued run", "engine/decide.c",
+     "        return run->start.start_at;\n", "        return WALL_NONE;\n"),
+    ("a tick is taken without a look at the row's last one", "tests/sim/schedules.c",
+     "if (!schedule->exists || schedule->last_tick.us >= question->tick.us)",
+     "if (!schedule->exists)"),
+    ("a tick does not look for the run before it in the inbox", "tests/sim/schedules.c",
+     "(row && !run_state_is_terminal(row->now.state)) || (entry && !entry->settled);",
+     "row && !run_state_is_terminal(row->now.state);"),
+    ("a tick is started before its time", "engine/tick.c",
+     "    if (!wall_passed(tick, now))\n        return WALL_NONE;\n", ""),
+    ("a tick whose answer is lost counts as dealt with", "engine/tick.c",
+     "        state->last = WALL_NONE;\n", "        state->last = state->tick;\n"),
+    ("a tick that finds the run before it open is passed over", "engine/tick.c",
+     "case TICK_ANSWER_BUSY: state->busy_until = state->asked_at; break;",
+     "case TICK_ANSWER_BUSY: state->last = state->tick; break;"),
+    ("ticks that waited count as missed after a take-over", "engine/tick.c",
+     "    state->busy_until = busy_until;\n", "    state->busy_until = WALL_NONE;\n"),
+    ("only one of the ticks that waited is started", "engine/tick.c",
+     "        state->busy_until = state->asked_at; /* ticks",
+     "        state->busy_until = WALL_NONE; /* ticks"),
+    ("catch_up: all makes up for the newest tick only", "engine/tick.c",
+     "if (waits || schedule->catch_up == CATCH_UP_ALL)", "if (waits)"),
+    ("catch_up: last forgets the missed tick", "engine/tick.c",
+     "return missed && schedule->catch_up == CATCH_UP_NONE ?", "return missed ?"),
 ]
 
 
@@ -186,8 +215,8 @@ def try_mutant(number):
     program = os.path.join(folder, "sim")
     steps = [["gcc", *CFLAGS, "-c", source, "-o", obj]]
     # The mutant comes before the archives, so the linker never takes the original.
-    sims = [f"{BUILD}/tests/sim/{n}.o"
-            for n in ("test_sim", "world", "workflows", "workers", "checks")]
+    sims = [f"{BUILD}/{source[:-2]}.o" for source in sorted(glob.glob("tests/sim/*.c"))
+            if source != path]
     libs = subprocess.run(["pkg-config", "--libs", "libcrypto", "yaml-0.1"], text=True,
                           capture_output=True).stdout.split()
     steps.append(["gcc", *[f for f in CFLAGS if f.startswith("-fsan")], "-o", program, *sims, obj,

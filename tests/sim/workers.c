@@ -193,8 +193,12 @@ static void task_says(struct world_event *event)
 {
     struct sim_task *task = event->data;
     struct world *world = event->world;
-    if (task->answered || task->says++ > SAYS_MAX)
+    if (task->answered)
         return;
+    if (task->says++ > SAYS_MAX) {
+        task->done = true;
+        return;
+    }
     bool sent = say(task, task->word);
     world_schedule(world, sent ? world_between_ms(world, 2000, 4000) : 300 * MS_US, -1, task,
                    task_says);

@@ -204,12 +204,14 @@ static void step_write(struct rand *rand, unsigned step, bool last, unsigned chi
                    pivot ? "park" : pick(rand, on_failure, ARRAY_LEN(on_failure)));
 }
 
-struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child)
+struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child,
+                           const char *schedule)
 {
     struct buf text = {0};
     struct diags diags;
     unsigned steps = 1 + (unsigned)rand_below(rand, 6);
     buf_printf(&text, "workflow: %s%u\nrun_id: \"${{ input.id }}\"\n", name, number);
+    buf_add_z(&text, schedule);
     if (rand_chance(rand, 20))
         buf_add_z(&text, "deadline: 15s\n");
     buf_add_z(&text, "input: {type: object, required: [id, n], properties: {id: {type: string}, "

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EPOCH_US (INT64_C(1790000000) * SECOND_US) /* some day: simulated time starts here */
 /* The service "brief" forgets a key 5 s after the engine has claimed it, and a little. */
 #define BRIEF_TTL_US (6 * SECOND_US)
 #define LEASE_US (5 * SECOND_US)
@@ -31,7 +30,7 @@ void world_trace(struct world *world, const char *fmt, ...)
     va_list args;
     if (!world->trace)
         return;
-    fprintf(world->trace, "%10.3f  ", (double)(world->now - EPOCH_US) / 1e6);
+    fprintf(world->trace, "%10.3f  ", (double)(world->now - WORLD_EPOCH_US) / 1e6);
     va_start(args, fmt);
     vfprintf(world->trace, fmt, args);
     va_end(args);
@@ -55,7 +54,7 @@ static void event_set(struct world *world, struct world_event *event, int64_t de
 {
     int64_t tie = (int64_t)(++world->scheduled & ((1 << TIE_BITS) - 1));
     heap_set(&world->queue, &event->node,
-             (world->now - EPOCH_US + delay_us) * (1 << TIE_BITS) + tie);
+             (world->now - WORLD_EPOCH_US + delay_us) * (1 << TIE_BITS) + tie);
 }
 
 struct world_event *world_schedule(struct world *world, int64_t delay_us, int daemon, void *data,
@@ -255,6 +254,11 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         row->start = record->start;
         row->now.state = record_start_state(&record->start);
         row->now.direction = DIRECTION_EXECUTE;
+        if (wall_is_set(row->start.start_at) && row->plan->deadline_us &&
+            row->start.deadline_at.us != row->start.start_at.us + row->plan->deadline_us)
+            world_fail(world, "run %s waits for its start_at at the cost of its deadline",
+                       row->id.ptr);
+        schedule_start_check(world, row);
         break;
     case RECORD_CLAIM:
         if (world_row_effect(row, &record->effect.ref))
@@ -263,6 +267,9 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         if (record->effect.turn != row->now.turn)
             world_fail(world, "run %s claims step %u in turn %u, it is %u", row->id.ptr,
                        record->effect.ref.step, record->effect.turn, row->now.turn);
+        if (world->now < row->start.start_at.us)
+            world_fail(world, "run %s claims step %u before its start_at", row->id.ptr,
+                       record->effect.ref.step);
         effect_insert(world, row, &record->effect);
         break;
     case RECORD_EFFECT:
@@ -280,6 +287,10 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         if (run_state_is_terminal(row->now.state) &&
             !(row->now.state == RUN_COMPLETED && record->run.cause == CAUSE_PARENT))
             world_fail(world, "run %s goes on after it has ended", row->id.ptr);
+        if (world->now < row->start.start_at.us &&
+            (record->run.state == RUN_RUNNING || record->run.state == RUN_COMPLETED))
+            world_fail(world, "run %s is %s before its start_at", row->id.ptr,
+                       run_state_name(record->run.state));
         row->now = record->run;
         row->has_run_record = true;
         break;
@@ -298,9 +309,9 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         row->signals[row->signals_count++] = record->signal;
         break;
     case RECORD_PIN: row->plan = record->pin.plan; break;
+    case RECORD_INBOX: schedule_settled(world, record->inbox.id); break;
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
-    case RECORD_INBOX:
     case RECORD_BEGUN: break;
     case RECORD_NONE:
     case RECORD_KIND_COUNT: ASSERT(!"a record");
@@ -1179,7 +1190,8 @@ static void submit(struct world_event *event)
     struct runner_start start = {.plan = request->run->plan,
                                  .run_id = str_z(request->run->id),
                                  .input = request->input,
-                                 .input_hash = request->hash};
+                                 .input_hash = request->hash,
+                                 .start_at = request->run->start_at};
     if (!daemon || runner_start(daemon->runner, &start, submitted, request, &err) != 0) {
         submit_again(request, world_between_ms(world, 100, 600));
         return;
@@ -1408,11 +1420,12 @@ static void faults_draw(struct world *world)
 
 static void clients_make(struct world *world)
 {
-    world->runs_count = 5 + (uint32_t)rand_below(&world->rand, 20);
+    /* Those that the clock starts stand for some of the others. */
+    world->runs_count = 5 + (uint32_t)rand_below(&world->rand, world->faults.schedule ? 12 : 20);
     for (uint32_t i = 0; i < world->runs_count; i++) {
         struct client_run *run = &world->runs[i];
         struct submission *request = arena_new(&world->arena, struct submission);
-        run->plan = workflow_make(&world->rand, "w", i, (unsigned)rand_below(&world->rand, 2));
+        run->plan = workflow_make(&world->rand, "w", i, (unsigned)rand_below(&world->rand, 2), "");
         run->id = (char *)arena_printf(&world->arena, "r%u-%llx", i,
                                        (unsigned long long)(world->seed & 0xffff))
                       .ptr;
@@ -1423,7 +1436,10 @@ static void clients_make(struct world *world)
             .world = world, .run = run, .input = run->input, .hash = run->input_hash};
         world_trace(world, "run %s with input " STR_FMT ":\n" STR_FMT, run->id, STR_ARG(run->input),
                     STR_ARG(run->plan->source));
-        world_schedule(world, world_between_ms(world, 10, 15000), -1, request, submit);
+        int64_t submit_us = world_between_ms(world, 10, 15000);
+        world_schedule(world, submit_us, -1, request, submit);
+        if (world->faults.delays && rand_chance(&world->rand, 40))
+            run->start_at.us = world->now + submit_us + world_between_ms(world, -1000, 25000);
         if (world->faults.resubmit && rand_chance(&world->rand, 40))
             world_schedule(world, world_between_ms(world, 100, 20000), -1, run, submit_other);
         if (world->faults.cancel && rand_chance(&world->rand, 30))
@@ -1438,10 +1454,10 @@ static void clients_make(struct world *world)
 void world_init(struct world *world, uint64_t seed, FILE *trace)
 {
     *world = (struct world){
-        .seed = seed, .rand = rand_seed(rand_mix(seed)), .now = EPOCH_US, .trace = trace};
+        .seed = seed, .rand = rand_seed(rand_mix(seed)), .now = WORLD_EPOCH_US, .trace = trace};
     faults_draw(world);
     for (unsigned i = 0; i < WORLD_KIDS; i++) {
-        world->kids[i] = workflow_make(&world->rand, "kid", i, i + 1);
+        world->kids[i] = workflow_make(&world->rand, "kid", i, i + 1, "");
         world_trace(world, "child:\n" STR_FMT, STR_ARG(world->kids[i]->source));
     }
     for (int i = 0; i < WORLD_DAEMONS; i++) {
@@ -1454,6 +1470,8 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
         world_schedule(world, 100 * MS_US, i, NULL, daemon_observe);
     }
     clients_make(world);
+    if (world->faults.schedule)
+        schedule_make(world);
     world_schedule(world, world_between_ms(world, 50, 1500), -1, NULL, mishap);
     world_schedule(world, SAFETY_US, -1, NULL, heal);
     world_schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
@@ -1485,7 +1503,7 @@ bool world_rests(const struct world *world, const struct row_run *row)
 
 static bool everything_rests(const struct world *world)
 {
-    if (!world->healed || world->now < EPOCH_US + SAFETY_US + 30 * SECOND_US)
+    if (!world->healed || world->now < WORLD_EPOCH_US + SAFETY_US + 30 * SECOND_US)
         return false;
     for (uint32_t i = 0; i < world->runs_count; i++) {
         struct row_run *row = world_row(world, str_z(world->runs[i].id));
@@ -1500,17 +1518,17 @@ static bool everything_rests(const struct world *world)
             if (row->start.parent.len && !world_rests(world, row))
                 return false;
         }
-    return true;
+    return schedule_rests(world);
 }
 
 void world_run(struct world *world)
 {
-    while (!world->failure[0] && world->now < EPOCH_US + END_US && !everything_rests(world)) {
+    while (!world->failure[0] && world->now < WORLD_EPOCH_US + END_US && !everything_rests(world)) {
         struct heap_node *top = heap_top(&world->queue);
         ASSERT(top);
         struct world_event *event = CONTAINER_OF(top, struct world_event, node);
         heap_remove(&world->queue, top);
-        world->now = MAX(world->now, EPOCH_US + (top->key >> TIE_BITS));
+        world->now = MAX(world->now, WORLD_EPOCH_US + (top->key >> TIE_BITS));
         event->fn(event);
     }
     if (!world->failure[0])
@@ -1527,6 +1545,7 @@ void world_free(struct world *world)
         plan_unref(world->runs[i].plan);
     for (unsigned i = 0; i < WORLD_KIDS; i++)
         plan_unref(world->kids[i]);
+    schedule_free(world);
     heap_free(&world->queue);
     map_free(&world->rows);
     map_free(&world->ledger);

@@ -17,6 +17,9 @@
 
 #include <stdio.h>
 
+#define WORLD_EPOCH_US                                                        \
+    (INT64_C(1790000000) * SECOND_US) /* some day: simulated time starts here \
+                                       */
 #define WORLD_DAEMONS 2
 #define WORLD_RUNS_MAX 64
 #define WORLD_KIDS 3 /* workflows that are started by others; each may start the next one */
@@ -48,6 +51,11 @@ struct world_faults {
     bool worker_silent;   /* sends no heartbeats */
     bool worker_hangs_up; /* before it hears what it took */
     bool worker_race;     /* two go for one offer */
+    bool delays;          /* clients ask for runs that start later */
+    bool schedule;        /* the clock starts runs */
+    bool clock_jumps;     /* of daemons, as schedules see them */
+    bool tick_lost;       /* answers about ticks are lost, questions are slow */
+    bool tick_race;       /* every daemon looks after the schedule, its owner or not */
     bool operators;       /* parked runs are retried, settled or abandoned during the heal phase */
 };
 
@@ -131,6 +139,7 @@ struct client_run { /* one submit and what became of it */
     const struct plan *plan;
     struct str input;
     struct sha256 input_hash;
+    struct wall start_at; /* none: at once */
     bool acknowledged;
 };
 
@@ -157,7 +166,8 @@ struct world {
     struct plan *kids[WORLD_KIDS];
     struct client_run runs[WORLD_RUNS_MAX];
     uint32_t runs_count;
-    struct sim_task *tasks; /* workers.c: all that were ever handed out */
+    struct sim_schedule *schedule; /* schedules.c; NULL: none */
+    struct sim_task *tasks;        /* workers.c: all that were ever handed out */
 
     char failure[512]; /* the first broken promise; "" = none */
     FILE *trace;       /* NULL: quiet */
@@ -193,8 +203,19 @@ struct record_effect *world_row_effect(struct row_run *row, const struct effect_
 /* The participant does what the key stands for. */
 void world_effect(struct world *world, struct ledger_entry *entry);
 
-/* workflows.c: a random workflow; it may start "kid<child>". */
-struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child);
+/* workflows.c: a random workflow; it may start "kid<child>". `schedule`: its line of that, or "".
+ */
+struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child,
+                           const char *schedule);
+/* schedules.c: a workflow that the clock starts. */
+void schedule_make(struct world *world);
+void schedule_free(struct world *world);
+/* A run was written for the first time; a row of the inbox was settled. */
+void schedule_start_check(struct world *world, const struct row_run *row);
+void schedule_settled(struct world *world, struct str id);
+/* Its ticks are over and their runs rest. */
+bool schedule_rests(const struct world *world);
+void schedule_check(struct world *world);
 /* workers.c: an offer on its way to whoever takes it, and the promises about what they say. */
 void workers_offer(struct daemon *daemon, struct str run_id, struct str key);
 /* Somebody may still do what the key stands for. */

@@ -177,23 +177,60 @@ class Apply(CtlCase):
         self.fake.on("PUT", "/v1/workflows", self.apply)
         self.status = ["applied", "unchanged", "current"]
 
+    def answer(self, source):
+        return {"workflow": source.split()[1], "version": "v1", "hash": "ab" * 32,
+                "status": self.status.pop(0), "warnings": []}
+
     def apply(self, request):
-        name = request.body.decode().split()[1]
-        return Answer({"workflow": name, "version": "v1", "hash": "ab" * 32,
-                       "status": self.status.pop(0), "warnings": []})
+        if request.headers["Content-Type"] != "application/json":
+            return Answer(self.answer(request.body.decode()))
+        return Answer({"files": [dict(self.answer(f["source"]), file=f["file"])
+                                 for f in request.document["files"]]})
 
     def puts(self):
-        return [r.query["file"] for r in self.fake.sent("PUT", "/v1/workflows")]
+        """The names of the files of each request."""
+        return [[f["file"] for f in r.document["files"]]
+                if r.headers["Content-Type"] == "application/json" else [r.query["file"]]
+                for r in self.fake.sent("PUT", "/v1/workflows")]
 
     def test_results(self):
-        """Each file is named with its result, and sent byte for byte."""
+        """Each file is named with its result; they are sent together, a single one byte for
+        byte."""
         for name in "abc":
             self.write("d/%s.yaml" % name, GOOD % name)
         result = self.ctl("apply", "d")
         self.assert_exit(0, result)
         self.assert_golden("apply.txt", result.out)
-        self.assertEqual(["d/a.yaml", "d/b.yaml", "d/c.yaml"], self.puts())
-        self.assertEqual((GOOD % "a").encode(), self.fake.sent("PUT", "/v1/workflows")[0].body)
+        self.assertEqual([["d/a.yaml", "d/b.yaml", "d/c.yaml"]], self.puts())
+        for method, path in ("POST", "/v1/validate"), ("PUT", "/v1/workflows"):
+            self.assertEqual([{"file": "d/%s.yaml" % name, "source": GOOD % name} for name in "abc"],
+                             self.fake.sent(method, path)[0].document["files"])
+        self.status = ["unchanged"]
+        self.assert_exit(0, self.ctl("apply", "d/a.yaml"))
+        self.assertEqual(["d/a.yaml"], self.puts()[1])
+        self.assertEqual((GOOD % "a").encode(), self.fake.sent("PUT", "/v1/workflows")[1].body)
+
+    def test_too_many_for_one_request(self):
+        """What is too large for one request goes file by file, and that is said."""
+        for name in "abc":
+            self.write("%s.yaml" % name, GOOD % name + "# %s\n" % ("x" * 900_000))
+        result = self.ctl("apply", "a.yaml", "b.yaml", "c.yaml")
+        self.assert_exit(0, result)
+        self.assertIn("too many files for one request: each is applied by itself", result.err)
+        self.assertEqual([["a.yaml"], ["b.yaml"], ["c.yaml"]], self.puts())
+
+    def test_warnings_of_the_daemon(self):
+        """What only the daemon can warn of is shown once, what was found here is not repeated."""
+        self.write("a.yaml", GOOD % "a")
+        self.write("b.yaml", GOOD % "b")
+        found = {"file": "b.yaml", "line": 0, "column": 0, "span": 1, "severity": "warning",
+                 "code": "W319", "message": "the current workflow `p` does not fit",
+                 "help": None, "other": None}
+        self.fake.on("POST", "/v1/validate", {"ok": True, "diagnostics": [found]})
+        result = self.ctl("apply", "a.yaml", "b.yaml")
+        self.assert_exit(0, result)
+        self.assertEqual(1, result.err.count("b.yaml: warning[W319]: the current workflow `p`"))
+        self.assertNotIn("a.yaml: warning", result.err)
 
     def test_all_or_nothing(self):
         """One file with an error and nothing is applied, nothing even sent; the errors are on
@@ -216,29 +253,37 @@ class Apply(CtlCase):
         found = {"file": "b.yaml", "line": 8, "column": 14, "span": 4, "severity": "error",
                  "code": "E218", "message": "the daemon's configuration says no",
                  "help": "ask its operator", "other": None}
-        self.fake.on("POST", "/v1/validate", [
-            Answer({"ok": True, "diagnostics": []}), Answer({"ok": False, "diagnostics": [found]})])
+        self.fake.on("POST", "/v1/validate", {"ok": False, "diagnostics": [found]})
         result = self.ctl("apply", "a.yaml", "b.yaml")
         self.assert_exit(2, result)
         self.assertIn("b.yaml:8:14: error[E218]: the daemon's configuration says no\n"
                       "    8 |     action: {post: shop/things", result.err)
         self.assertIn("   = help: ask its operator\n", result.err)
+        self.assertIn("b.yaml: the daemon finds it invalid\n", result.err)
+        self.assertNotIn("a.yaml: the daemon", result.err)
         self.assertEqual([], self.puts())
 
-    def test_refused_midway(self):
-        """If the daemon refuses a file after others were applied, the output tells them apart."""
+    def test_refused(self):
+        """If the daemon refuses files that it found valid, none is applied; file by file, the
+        output tells apart what was."""
         for name in "abc":
             self.write("%s.yaml" % name, GOOD % name)
-        answers = [Answer({"status": "applied"}),
-                   problem(409, "conflict", 'version "v1" stands for other content')]
-        self.fake.on("PUT", "/v1/workflows", answers)
+        conflict = problem(409, "conflict", 'the version label of "b" stands for another content')
+        self.fake.on("PUT", "/v1/workflows", conflict)
         result = self.ctl("apply", "a.yaml", "b.yaml", "c.yaml")
         self.assert_exit(9, result)
-        self.assertIn("stands for other content", result.err)
+        self.assertIn("stands for another content", result.err)
+        self.assertIn("nothing was applied", result.err)
+        states = lambda: [line.split("  ")[-1].strip() for line in result.out.splitlines()[1:]]
+        self.assertEqual(["not applied"] * 3, states())
+        for name in "abc":
+            self.write("%s.yaml" % name, GOOD % name + "# %s\n" % ("x" * 900_000))
+        self.fake.on("PUT", "/v1/workflows", [Answer({"status": "applied"}), conflict])
+        result = self.ctl("apply", "a.yaml", "b.yaml", "c.yaml")
+        self.assert_exit(9, result)
         self.assertIn("b.yaml was not applied", result.err)
-        self.assertEqual(["applied", "not applied", "not applied"],
-                         [line.split("  ")[-1].strip() for line in result.out.splitlines()[1:]])
-        self.assertEqual(2, len(self.puts()))
+        self.assertEqual(["applied", "not applied", "not applied"], states())
+        self.assertEqual(3, len(self.puts()))
 
     def test_invalid_for_the_daemon(self):
         """A 422 of the daemon with diagnostics is exit 2 with these diagnostics."""
@@ -272,7 +317,7 @@ class Apply(CtlCase):
         """File names with blanks and signs arrive as they are."""
         self.write("a & b.yaml", GOOD % "a")
         self.assert_exit(0, self.ctl("apply", "a & b.yaml"))
-        self.assertEqual(["a & b.yaml"], self.puts())
+        self.assertEqual([["a & b.yaml"]], self.puts())
 
     def test_unreachable(self):
         """Without a daemon: exit 8, nothing applied."""

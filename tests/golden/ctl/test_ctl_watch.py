@@ -106,6 +106,26 @@ class Watch(CtlCase):
                 text = re.sub(clock, shown, text)
             self.assert_golden(name, text + "\n")
 
+    def test_workers(self):
+        """A task that nobody has taken waits for a worker; one that is taken is with it."""
+        q = dict(queue="slips")
+        self.show(run("compensating", [
+            step("offered", "waiting", next_at=at(100), **q), step("taken", "claimed", **q),
+            step("sent", "claimed"),
+            step("undo_offered", "applied", compensation_state="waiting", compensation_queue="slips",
+                 **q),
+            step("undo_taken", "applied", compensation_state="claimed", compensation_queue="slips"),
+            step("undo_sent", "applied", compensation_state="claimed", **q)]))
+        terminal = self.terminal("watch", "order-1")
+        self.assertTrue(terminal.until(lambda s: "undo_sent" in s.text))
+        said = {line.split()[1]: " ".join(line.split()[2:])
+                for line in terminal.screen.text.splitlines()[1:7]}
+        self.assertEqual({"offered": "waiting for a worker", "taken": "with a worker",
+                          "sent": "sending", "undo_offered": "undo waiting for a worker",
+                          "undo_taken": "undo with a worker", "undo_sent": "undoing"}, said)
+        self.show(run("abandoned", []))
+        terminal.end()
+
     def test_colors(self):
         """Colour where it is wanted: not with NO_COLOR or --color never, and the picture is the
         same; --color always wins."""

@@ -344,7 +344,7 @@ static bool source_use(struct str source)
     struct plan *plan = dsl_compile(source, NULL, &diags);
     assert_int_equal(plan != NULL, diags.errors == 0);
     if (plan)
-        dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
+        dsl_set_check(NULL, &(struct dsl_member){plan, &diags}, 1, NULL);
     diags_use(&diags);
     bool ok = plan != NULL;
     if (plan)

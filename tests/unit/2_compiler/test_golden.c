@@ -2,6 +2,9 @@
  * Every file of tests/golden/dsl is compiled, and what is said about it must be exactly the text
  * beside it: NAME.txt, NAME.json if it exists, NAME.schedule.txt if it exists.
  *
+ * A folder set_NAME holds files that are applied together, and files known_* that were applied
+ * before; what is said of the former is SET/said.txt.
+ *
  * UPDATE=1 writes the expected texts instead; read the difference before you commit it.
  */
 #include <setjmp.h>
@@ -80,7 +83,7 @@ static void golden(void **state)
     assert_int_equal(plan == NULL, diags.errors > 0);
     if (plan) { /* as `sagactl validate` does */
         dsl_tests_free(dsl_tests_compile(buf_str(&source), false, plan, &diags));
-        dsl_set_check(&(struct dsl_member){plan, &diags}, 1, NULL, 0);
+        dsl_set_check(&options, &(struct dsl_member){plan, &diags}, 1, NULL);
         if (diags.errors)
             plan_unref(plan), plan = NULL;
     }
@@ -106,6 +109,81 @@ static void golden(void **state)
     diags_free(&diags);
     arena_free(&arena);
     buf_free(&source);
+    buf_free(&text);
+}
+
+/* --- sets --- */
+
+#define SET_MAX 16
+
+struct set_file {
+    char name[256];
+    struct buf source;
+    struct diags diags;
+    struct plan *plan;
+};
+
+static int set_file_cmp(const void *a, const void *b)
+{
+    return strcmp(((const struct set_file *)a)->name, ((const struct set_file *)b)->name);
+}
+
+static size_t set_read(const char *name, struct set_file *files)
+{
+    char path[800];
+    size_t count = 0;
+    struct dirent *entry;
+    snprintf(path, sizeof(path), FOLDER "/%s", name);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while ((entry = readdir(folder))) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || strcmp(dot, ".yaml") != 0)
+            continue;
+        assert_true(count < SET_MAX);
+        snprintf(files[count].name, sizeof(files[count].name), "%s", entry->d_name);
+        snprintf(path, sizeof(path), FOLDER "/%s/%s", name, entry->d_name);
+        assert_true(file_read(path, &files[count++].source));
+    }
+    closedir(folder);
+    qsort(files, count, sizeof(*files), set_file_cmp);
+    return count;
+}
+
+static void golden_set(void **state)
+{
+    static struct set_file files[SET_MAX];
+    struct dsl_member members[SET_MAX];
+    const struct plan *before[SET_MAX];
+    struct workflows known = {before, 0};
+    struct buf text = {0};
+    size_t count, of = 0;
+    memset(files, 0, sizeof(files));
+    count = set_read(*state, files);
+    for (size_t i = 0; i < count; i++) {
+        struct set_file *file = &files[i];
+        diags_init(&file->diags, file->name, buf_str(&file->source));
+        file->plan = dsl_compile(buf_str(&file->source), NULL, &file->diags);
+        assert_non_null(file->plan);
+        if (str_starts(str_z(file->name), STR("known_")))
+            before[known.count++] = file->plan;
+        else
+            members[of++] = (struct dsl_member){file->plan, &file->diags};
+    }
+    dsl_set_names_check(members, of);
+    dsl_set_check(NULL, members, of, &known);
+    dsl_set_parents_check(NULL, members, of, &known);
+    for (size_t i = 0; i < of; i++) {
+        diags_print(members[i].diags, false, &text);
+        buf_printf(&text, "%s: %u errors, %u warnings\n", members[i].diags->file,
+                   members[i].diags->errors, members[i].diags->warnings);
+    }
+    compare(*state, "/said.txt", true, &text);
+    for (size_t i = 0; i < count; i++) {
+        plan_unref(files[i].plan);
+        diags_free(&files[i].diags);
+        buf_free(&files[i].source);
+    }
     buf_free(&text);
 }
 
@@ -156,13 +234,21 @@ int main(void)
     }
     while ((entry = readdir(folder)) && count < FILES_MAX - 1) {
         char *dot = strrchr(entry->d_name, '.');
+        char path[512];
+        if (str_starts(str_z(entry->d_name), STR("set_"))) {
+            char *set = xstrdup(entry->d_name);
+            tests[count++] =
+                (struct CMUnitTest){.name = set, .test_func = golden_set, .initial_state = set};
+            snprintf(path, sizeof(path), FOLDER "/%s/said.txt", set);
+            file_read(path, &all_expected);
+            continue;
+        }
         if (!dot || strcmp(dot, ".yaml") != 0)
             continue;
         char *name = xstrdup(entry->d_name);
         name[dot - entry->d_name] = '\0';
         tests[count++] =
             (struct CMUnitTest){.name = name, .test_func = golden, .initial_state = name};
-        char path[512];
         snprintf(path, sizeof(path), FOLDER "/%s.txt", name);
         file_read(path, &all_expected);
     }

@@ -42,7 +42,7 @@ static void check(const char *const *sources, size_t known, const char *said)
     }
     for (size_t i = 0; i < known; i++)
         others[i] = plans[count - known + i];
-    dsl_set_check(members, count - known, others, known);
+    dsl_set_check(NULL, members, count - known, &(struct workflows){others, known});
     for (size_t i = 0; i < count - known; i++)
         for (uint32_t d = 0; d < diags[i].count; d++) {
             const struct diag *diag = &diags[i].list[d];
@@ -155,13 +155,52 @@ static void members_come_first(void **state)
     check(sources, 1, "");
 }
 
+/* What is known goes through children of children; where they run each other it ends. */
+static void outputs_of_children(void **state)
+{
+    const char *const nested[] = {
+        HEAD("a") "steps: [{id: s, action: {child: b}}]\n"
+                  "output: {n: \"${{ steps.s.output.of.n + 1 }}\",\n"
+                  "  m: \"${{ steps.s.output.of.x }}\"}\n",
+        HEAD("b") "steps: [{id: s, action: {child: c}}]\n"
+                  "output: {of: \"${{ steps.s.output }}\"}\n",
+        HEAD("c") "steps: [{id: s, action: {sleep: 1s}}]\noutput: {n: one}\n", NULL};
+    const char *const circle[] = {
+        HEAD("a") "steps: [{id: s, if: input.deeper, action: {child: b}}]\n"
+                  "output: {n: \"${{ default(steps.s.output.n, 1) }}\",\n"
+                  "  t: \"${{ [default(steps.s.output.t, 1), default(steps.s.output.t, 2)] }}\"}\n",
+        HEAD("b") "steps: [{id: s, action: {child: a}}]\n"
+                  "output: {n: \"${{ steps.s.output.n }}\",\n"
+                  "  t: \"${{ [steps.s.output.t, steps.s.output.t] }}\"}\n",
+        HEAD("c") "steps:\n"
+                  "  - {id: s, action: {child: b}}\n"
+                  "  - {id: t, if: \"steps.s.output.n.any == 1 && size(steps.s.output.t) > 0\", "
+                  "action: {sleep: 1s}}\n"
+                  "  - {id: u, if: steps.s.output.u == 1, action: {sleep: 1s}}\n",
+        NULL};
+    const char *const unknown[] = {
+        HEAD("a") "steps: [{id: s, action: {child: gone}}]\n"
+                  "output: {n: \"${{ steps.s.output.any.thing + 1 }}\"}\n",
+        NULL};
+    (void)state;
+    check(nested, 0,
+          "a 4:18+23 E206 text and a number cannot be added | string(x) makes text of a number, "
+          "int(x) a number of text\n"
+          "a 5:29+1 E204 unknown field `x` of `steps.s.output.of` | it has `n`\n");
+    check(circle, 0, "c 6:32+1 E204 unknown field `u` of `steps.s.output` | it has `n`, `t`\n");
+    check(unknown, 0,
+          "a 3:33+4 W315 no workflow `gone` is known here | until it is applied the step is "
+          "refused\n");
+}
+
 /* Files with errors of their own have no plan. */
 static void without_plan(void **state)
 {
     struct dsl_member members[] = {{NULL, NULL}};
     (void)state;
-    dsl_set_check(members, 1, NULL, 0);
-    dsl_set_check(NULL, 0, NULL, 0);
+    dsl_set_check(NULL, members, 1, NULL);
+    dsl_set_check(NULL, NULL, 0, NULL);
+    dsl_set_parents_check(NULL, members, 1, NULL);
 }
 
 int main(void)
@@ -172,6 +211,7 @@ int main(void)
         cmocka_unit_test(inputs_that_cannot_fit),
         cmocka_unit_test(without_end),
         cmocka_unit_test(members_come_first),
+        cmocka_unit_test(outputs_of_children),
         cmocka_unit_test(without_plan),
     };
     return cmocka_run_group_tests_name("set", tests, NULL, NULL);

@@ -166,6 +166,9 @@ static void keys_taken_apart(void **state)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         if (key_parse(str_z(bad[i]), &instance, &direction, &generation))
             fail_msg("taken for a key: \"%s\"", bad[i]);
+    assert_true(str_eq_z(key_run_id(str_z(good[0].key)), "r1"));
+    assert_int_equal(key_run_id(STR("r1")).len, 0);
+    assert_int_equal(key_run_id(STR_NONE).len, 0);
 }
 
 int main(void)
