@@ -180,7 +180,7 @@ static bool root_allowed(struct checker *k, const struct expr *expr, const struc
     if (root->bit == ROOT_SECRETS) {
         diag = bad(k, "E210", expr->start, end, "a secret would be stored by %s", k->rules->where);
         diag_help(k->cx->diags, diag,
-                  "secrets may stand only in `auth`, in `headers` and in `env` of an exec");
+                  "secrets may stand only in `auth`, in `sign`, in `headers` and in `env` of an exec");
         return false;
     }
     diag =

@@ -936,6 +936,10 @@ static int prepare(struct transfer *transfer, const struct invocation *invocatio
                                   invocation->request->from_origin ? "" : transfer->target->path,
                                   transfer->request.path)
                          .ptr;
+    code = http_request_sign(invocation, transfer->http->options.secrets, transfer->path,
+                             transfer->sent_at, &transfer->arena, &transfer->request, err);
+    if (code)
+        return err_wrap(err, "service \"%s\"", service->name);
     lines_make(transfer);
     return 0;
 }

@@ -35,8 +35,9 @@ struct request {
                                          * headers); exec: the declared environment */
     uint16_t headers_count;
     struct str auth_user,
-        auth_secret; /* http: basic user; bearer token or password; absent: none */
-    struct str body; /* http body, exec stdin; absent: none */
+        auth_secret;        /* http: basic user; bearer token or password; absent: none */
+    struct str sign_secret; /* http: of the signature; absent: not signed */
+    struct str body;        /* http body, exec stdin; absent: none */
 
     const struct str *args; /* exec: argv; sql: parameters as text, absent = NULL */
     uint16_t args_count;

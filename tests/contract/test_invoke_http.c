@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -345,6 +346,50 @@ static void test_egress_of_config(void **state)
     assert_int_equal(post_to(w, "rebound.example.com")->kind, REPLY_NOT_CONNECTED);
     name_moves = false;
     assert_int_equal(ledger_count(w->ledger), 2);
+}
+
+/* A signature covers method, path with the base URL's own, key, time and body; a service without a
+ * secret gets none, and without the secret nothing is sent. */
+static void test_signature(void **state)
+{
+    struct world *w = *state;
+    struct fake_call call;
+    struct err err;
+    char url[128], wanted[512], body[65], mac[65];
+    assert_int_equal(secrets_add_value(w->secrets, "sign", STR("k3y-of-both"), &err), 0);
+    assert_int_equal(post(w)->status, 200);
+    assert_null(ledger_header(ledger_get(w->ledger, 0), "Saga-Signature").ptr);
+
+    snprintf(url, sizeof(url), "%s/api", ledger_url(w->ledger));
+    for (size_t i = 1; i < 3; i++) {
+        fake_http(&call, url, "/charges?a=1");
+        call.request.sign_secret = STR("\xFFsign\xFF");
+        if (i == 2) {
+            call.request.body = STR_NONE;
+            call.invocation.key = STR_NONE;
+        }
+        assert_int_equal(run(w, &call)->status, 200);
+        const struct ledger_request *seen = ledger_get(w->ledger, i);
+        struct str got = ledger_header(seen, "Saga-Signature");
+        long long seconds = 0;
+        assert_int_equal(sscanf(got.ptr, "t=%lld,v1=", &seconds), 1);
+        assert_true(llabs(seconds - (long long)time(NULL)) < 5);
+        struct sha256 hash = sha256_of(i == 1 ? STR("{\"amount_cents\":4200}") : STR(""));
+        sha256_hex(&hash, body);
+        snprintf(wanted, sizeof(wanted), "saga-v1\nPOST\n/api/charges?a=1\n%s\n%lld\n%s\n",
+                 i == 1 ? "order-1:charge:execute" : "", seconds, body);
+        hash = sha256_hmac(STR("k3y-of-both"), str_z(wanted));
+        sha256_hex(&hash, mac);
+        snprintf(wanted, sizeof(wanted), "t=%lld,v1=%s", seconds, mac);
+        assert_str(got, wanted);
+        assert_null(memmem(seen->head.ptr, seen->head.len, "k3y-of-both", 11));
+    }
+    fake_http(&call, url, "/charges");
+    call.request.sign_secret = STR("\xFFgone\xFF");
+    const struct reply *reply = run(w, &call);
+    assert_int_equal(reply->kind, REPLY_CANNOT_SEND);
+    assert_true(contains(reply->error, "Saga-Signature") && contains(reply->error, "gone"));
+    assert_int_equal(ledger_count(w->ledger), 3);
 }
 
 /* A connection that was closed while idle is noticed before anything is sent on it. */
@@ -1215,6 +1260,7 @@ int main(void)
         TEST(test_methods),
         TEST(test_a_http_1),
         TEST(test_a_http_1_fresh_connection),
+        TEST(test_signature),
         TEST(test_rebound_name),
         TEST(test_barred_address),
         TEST(test_egress_of_config),

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Who may do what, where requests may go, and what is kept of the acts of people."""
 
+import hashlib
+import hmac
 import json
 import os
+import socket
 import subprocess
+import sys
 
-from lib import SAGACTL, case, main, wait_until
+from lib import ROOT, SAGACTL, case, main, spawn, wait_until
 
 ONE = """
 workflow: one
@@ -143,6 +147,57 @@ def acts(env, run_id=None):
 
 def verify(env):
     return env.rows("select * from saga.audit_verify() where problem is not null")
+
+
+@case
+def signatures_are_checked(env):
+    """The participant of examples/signed takes what the daemon signs, forward and back, and nothing
+    that was changed on the way, is old or not signed; the secret stands nowhere."""
+    folder = os.path.join(ROOT, "examples", "signed")
+    sys.path.insert(0, folder)
+    import vault
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    env.secrets["vault_signing"] = "S1gn1ng-\u00fcber+/=secret"
+    env.services["vault"] = "http://127.0.0.1:%d/base" % port
+    env.config_write()
+    process = spawn([sys.executable, folder + "/vault.py", str(port),
+                     env.folder + "/secret-vault_signing"], stderr=subprocess.DEVNULL)
+    env.closers.append(process.kill)
+    wait_until("the participant listens", lambda: not socket.socket().connect_ex(
+        ("127.0.0.1", port)))
+    daemon = env.daemon("a").start()
+    with open(folder + "/signed.yaml") as file:
+        daemon.apply(file.read())
+    run = daemon.start_run("signed", {"order_id": "O-1", "amount_cents": 500})
+    assert env.wait_state(run) == "completed"
+
+    with open(env.folder + "/secret-vault_signing", "w") as file:
+        file.write("S1gn1ng-another-one")  # the participant's stays: what the daemon has is wrong now
+    daemon.stop()
+    daemon.start()
+    run = daemon.start_run("signed", {"order_id": "O-2", "amount_cents": 500})
+    env.wait_state(run)
+    assert "its signature is wrong" in daemon.http("GET", "/v1/runs/" + run).body
+    env.secrets["vault_signing_2"] = "S1gn1ng-another-one"
+
+    # The example's own check, with what a wire saw.
+    secret, body, now = b"k3y-of-both", b'{"cents":500}', 1792895400
+    text = "saga-v1\nPOST\n/base/x?a=1\nK-1\n%d\n%s\n" % (now, hashlib.sha256(body).hexdigest())
+    good = "t=%d,v1=%s" % (now, hmac.new(secret, text.encode(), "sha256").hexdigest())
+
+    def why(method="POST", target="/base/x?a=1", key="K-1", body=body, header=good, at=now):
+        return vault.refusal(secret, method, target,
+                             {"Saga-Signature": header, "Idempotency-Key": key}, body, at)
+
+    assert why() is None and why(at=now + 299) is None
+    for wrong in (why(method="PUT"), why(target="/base/x?a=2"), why(key="K-2"), why(key=None),
+                  why(body=body + b" "), why(header=good[:-1] + "0" if good[-1] != "0"
+                                             else good[:-1] + "1"),
+                  why(header=good.replace("t=%d" % now, "t=%d" % (now + 1)))):
+        assert wrong == "its signature is wrong", wrong
+    assert why(at=now + 301) == why(at=now - 301) == "its signature is of another time"
+    assert why(header=None) == why(header=good + " ") == why(header="t=1") == "it is not signed"
 
 
 @case
