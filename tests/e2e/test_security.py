@@ -228,12 +228,14 @@ def acts_are_kept_in_order(env):
             [("cancel", "role:postgres", "refused", "again")] if env.sql(
                 "select outcome from saga.requests where id = '%s'" % late) == "refused" else []), \
         acts(env, "r1")
+    assert daemon.verb("r2", "retry", reason="by the socket").status == 409
     assert acts(env, "r2") == [("abandon", "role:postgres", "done", "gone"),
-                               ("pause", "role:postgres", "refused", "too late")], acts(env, "r2")
+                               ("pause", "role:postgres", "refused", "too late"),
+                               ("retry", uid, "refused", "by the socket")], acts(env, "r2")
     assert [act[0] for act in acts(env)].count("apply") == 1
     assert request and not verify(env)
     shown = daemon.ctl("audit", "--run", "r2", "-o", "json").json()["acts"]
-    assert [act["verb"] for act in shown] == ["pause", "abandon"], shown
+    assert [act["verb"] for act in shown] == ["retry", "pause", "abandon"], shown
     assert "too late" in daemon.ctl("audit").out
     assert daemon.ctl("audit", "verify").code == 0
 
