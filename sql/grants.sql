@@ -58,15 +58,18 @@ declare
     v_run text;
 begin
     for r in
-        select c.oid::pg_catalog.regclass as name, c.relname
+        select c.oid::pg_catalog.regclass as name, c.relname,
+               exists (select from pg_catalog.pg_attribute s
+                        where s.attrelid = c.oid and s.attname = 'shard') as has_shard
           from pg_catalog.pg_class c
           join pg_catalog.pg_attribute a on a.attrelid = c.oid
          where c.relnamespace = 'saga'::pg_catalog.regnamespace and c.relkind in ('r', 'p')
            and a.attname = 'run_id' and not a.attisdropped
     loop
-        v_run := pg_catalog.format('exists (select from saga.run_key k where k.shard = '
-                                   'saga.shard_of(%1$s.run_id) and k.run_id = %1$s.run_id)',
-                                   r.relname);
+        v_run := pg_catalog.format('(select true from saga.run_key k where k.shard = %2$s and '
+                                   'k.run_id = %1$s.run_id)', r.relname,
+                                   case when r.has_shard then r.relname || '.shard'
+                                        else 'saga.shard_of(' || r.relname || '.run_id)' end);
         v_run := case r.relname
             when 'run_key' then 'tenant = any ((select saga.tenants_seen())::text[])'
             -- A start says itself whose it is: its id may be taken by another tenant's run.
