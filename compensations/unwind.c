@@ -20,6 +20,15 @@ bool unwind_is_over(const struct run *run, const struct instance *instance)
     return undo_is_over(unwind_status(run, instance).status);
 }
 
+bool unwind_is_open(const struct run *run)
+{
+    for (const struct instance *at = run_instance_next(run, NULL); at;
+         at = run_instance_next(run, at))
+        if (!unwind_is_over(run, at))
+            return true;
+    return false;
+}
+
 static void wait_withdraw(struct draft *draft, const struct instance *instance)
 {
     struct effect_state side = instance->execute;
@@ -181,13 +190,33 @@ static const struct instance *blocked_instance(const struct run *run, const stru
     return own;
 }
 
+/* The time of the way back is over: nothing is sent again, nothing is asked any more. */
+static void budget_end(struct draft *draft)
+{
+    for (struct instance *at = run_instance_next(draft->run, NULL); at;
+         at = run_instance_next(draft->run, at))
+        for (int direction = DIRECTION_EXECUTE; direction <= DIRECTION_COMPENSATE; direction++) {
+            const struct effect_state *side = instance_side(at, direction);
+            if (side->state == STEP_RETRYING)
+                attempt_give_up(draft, at, direction);
+            else if (unknown_is_asked(side))
+                ask_give_up(draft, at, direction);
+        }
+}
+
 struct unwind_result unwind_advance(struct draft *draft)
 {
     struct run *run = draft->run;
     struct unwind_result result = {.verdict = UNWIND_GOING};
     const struct instance *blocked = NULL;
     bool moving = false, open = false;
-    bool still = run->now.paused || draft->event->hold;
+    bool rests = run->now.paused || draft->event->hold;
+    bool over = wall_passed(run->now.compensate_until, draft->event->now);
+    bool still = rests || over;
+    if (over) {
+        run->budget_told = run->now.compensate_until;
+        budget_end(draft);
+    }
     /* settled[i]: instance i and everything that needed it, directly or not, is over. */
     bool *settled = arena_array(draft->scratch, bool, run->instances_count);
     ASSERT(run->now.direction == DIRECTION_COMPENSATE);
@@ -214,11 +243,11 @@ struct unwind_result unwind_advance(struct draft *draft)
     if (!open) {
         run_end(draft);
         result.verdict = UNWIND_DONE;
-    } else if (blocked && !moving && !still) {
-        /* 4. Nothing moves and something is in the way: a person is needed. */
+    } else if ((blocked || over) && !moving && !rests) {
+        /* 4. Nothing moves, and something is in the way or the time is over: a person is needed. */
         result.verdict = UNWIND_PARK;
-        result.step = blocked_instance(run, blocked);
-        result.reason = unwind_status(run, result.step).reason;
+        result.step = blocked ? blocked_instance(run, blocked) : NULL;
+        result.reason = over ? PARK_COMPENSATION_BUDGET : unwind_status(run, result.step).reason;
     }
     return result;
 }

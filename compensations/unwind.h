@@ -16,6 +16,9 @@ struct undo unwind_status(const struct run *run, const struct instance *instance
 /* Nothing is left to undo of it. */
 bool unwind_is_over(const struct run *run, const struct instance *instance);
 
+/* Something of the run is left to undo, or in the way. */
+bool unwind_is_open(const struct run *run);
+
 enum unwind_verdict {
     UNWIND_NONE,
     UNWIND_GOING,

@@ -10,7 +10,7 @@
 
 static const char *on_failure_word(int value)
 {
-    return value <= ON_FAILURE_PARK ? on_failure_name((enum on_failure)value) : "";
+    return value <= ON_FAILURE_REPAIR ? on_failure_name((enum on_failure)value) : "";
 }
 
 /* --- the head of the file --- */
@@ -365,6 +365,35 @@ static void loop_compile(struct compiler *cx, uint16_t index)
     step->max_parallel = (uint32_t)count;
 }
 
+static void hold_compile(struct compiler *cx, uint16_t index)
+{
+    struct plan_step *step = &cx->steps[index];
+    const struct pair *pair = node_get_pair(cx->sources[index].node, "hold");
+    if (!pair || !read_boolean(cx, pair->value, "`hold`", &step->hold) || !step->hold ||
+        step->action.effect == EFFECT_IRREVERSIBLE)
+        return;
+    step->hold = false;
+    struct diag *diag =
+        node_error(cx, "E310", pair->key, "step `%s` is not irreversible", step->id);
+    diag_help(cx->diags, diag, "what can be undone need not be held back: leave `hold` out");
+}
+
+/* Behind the last step that may still fail: everything but what comes after it. Two that are held
+ * do not wait for each other. */
+static void holds_fill(struct compiler *cx)
+{
+    for (uint16_t index = 0; index < cx->plan->steps_count; index++) {
+        struct plan_step *step = &cx->steps[index];
+        if (!step->hold)
+            continue;
+        uint16_t *list = arena_array(cx->arena, uint16_t, cx->plan->steps_count);
+        for (uint16_t i = 0; i < cx->plan->steps_count; i++)
+            if (i != index && !cx->steps[i].hold && !step_is_after(cx, i, index))
+                list[step->held_by_count++] = i;
+        step->held_by = list;
+    }
+}
+
 static void pivot_compile(struct compiler *cx, uint16_t index)
 {
     struct plan_step *step = &cx->steps[index];
@@ -491,6 +520,7 @@ static void step_compile(struct compiler *cx, uint16_t index)
     if (cx->steps[index].action.kind == ACTION_CHILD)
         child_undo_fill(cx, &cx->steps[index]);
     pivot_compile(cx, index);
+    hold_compile(cx, index);
 }
 
 /* --- the hash --- */
@@ -539,6 +569,11 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
         cx->plan->input = input_schema_compile(cx, node);
     if ((node = node_get(root, "deadline")))
         read_duration(cx, node, "`deadline`", SECOND_US, &cx->plan->deadline_us);
+    if ((node = node_get(root, "compensation_budget")))
+        read_duration(cx, node, "`compensation_budget`", SECOND_US,
+                      &cx->plan->compensation_budget_us);
+    if ((node = node_get(root, "compensatable_for")))
+        read_duration(cx, node, "`compensatable_for`", 0, &cx->plan->compensatable_for_us);
     defaults_compile(cx, root);
     services_compile(cx, node_get(root, "services"));
     steps_order(cx, node_get(root, "steps"));
@@ -547,6 +582,7 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
         failure_compile(cx, i);
     for (uint16_t i = 0; i < cx->plan->steps_count; i++)
         step_compile(cx, i);
+    holds_fill(cx);
     if ((node = node_get(root, "output")))
         cx->plan->output = template_compile(cx, node, &output_rules);
     if ((node = node_get(root, "schedule")))

@@ -16,6 +16,12 @@ static const char *format_word(int value)
     return (size_t)value < ARRAY_LEN(words) ? words[value] : "";
 }
 
+static const char *stored_failure_word(int value)
+{
+    static const char *const words[] = {"", "same", "next"};
+    return (size_t)value < ARRAY_LEN(words) ? words[value] : "";
+}
+
 static const char *outcome_word(int value)
 {
     return value <= OUTCOME_CONFLICT ? outcome_name((enum outcome)value) : "";
@@ -182,7 +188,7 @@ static void key_place_compile(struct compiler *cx, const struct node *node,
 void idempotency_compile(struct compiler *cx, const struct node *node, struct plan_idempotency *out)
 {
     const struct node *part;
-    int format;
+    int format, stored;
     *out = (struct plan_idempotency){.place = KEY_PLACE_NONE};
     if (node->kind == NODE_TEXT && str_eq(node->text, STR("none")))
         return;
@@ -199,6 +205,9 @@ void idempotency_compile(struct compiler *cx, const struct node *node, struct pl
         out->format = (enum key_format)(format - 1);
     if ((part = node_get(node, "ttl")))
         read_duration(cx, part, "`ttl`", SECOND_US, &out->ttl_us);
+    if ((part = node_get(node, "on_stored_failure")) &&
+        read_choice(cx, part, LANG_IDEMPOTENCY, "on_stored_failure", stored_failure_word, &stored))
+        out->forgets_failures = stored == 1;
     if ((part = node_get(node, "settle_after")))
         read_duration(cx, part, "`settle_after`", 0, &out->settle_after_us);
 }

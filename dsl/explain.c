@@ -507,6 +507,17 @@ static const struct {
          "      query: {reference: \"${{ key }}\"}\n"
          "      applied: size(response.body.items) > 0\n"
          "      not_applied: size(response.body.items) == 0\n"),
+    PAGE("E310", "a step that need not be held back",
+         "`hold` sends an irreversible step only when nothing is left that could turn the\n"
+         "run back. What can be undone is undone instead.\n",
+         "    - id: reserve\n"
+         "      hold: true\n"
+         "      action: {post: stock/reservations}\n"
+         "      compensate: {delete: stock/reservations/1}\n",
+         "    - id: payout\n"
+         "      effect: irreversible\n"
+         "      hold: true\n"
+         "      action: {post: bank/payouts}\n"),
     PAGE("W318", "a repeat that can be executed twice",
          "`on_unknown: retry` sends the same bytes again although the first ones may have\n"
          "been carried out, to a service that does not say that it honours keys.\n",

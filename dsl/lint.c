@@ -148,7 +148,7 @@ static void irreversible_before_failure(struct compiler *cx, uint16_t index)
 static void pivot_beside_branch(struct compiler *cx, uint16_t index)
 {
     const struct plan_step *step = &cx->steps[index];
-    if (!step->pivot)
+    if (!step->pivot || step->hold) /* one that is held back waits for the branch */
         return;
     for (uint16_t i = 0; i < cx->plan->steps_count; i++) {
         bool beside = i != index && !step_is_after(cx, i, index) && !step_is_after(cx, index, i);

@@ -65,7 +65,8 @@ enum outcome {
 #define ON_FAILURES(X)                     \
     X(ON_FAILURE_COMPENSATE, "compensate") \
     X(ON_FAILURE_CONTINUE, "continue")     \
-    X(ON_FAILURE_PARK, "park")
+    X(ON_FAILURE_PARK, "park")             \
+    X(ON_FAILURE_REPAIR, "repair")
 enum on_failure {
     ON_FAILURE_NONE,
 #define X(id, name) id,
@@ -147,6 +148,7 @@ struct plan_idempotency {
     enum key_format format;
     int64_t ttl_us;
     int64_t settle_after_us;
+    bool forgets_failures; /* a refusal is not stored: it may be tried again under its key */
 };
 
 /* First match wins, before the default table. */
@@ -283,6 +285,11 @@ struct plan_step {
     const struct expr *condition; /* `if`, NULL: always */
     enum on_failure on_failure;
     bool pivot;
+    /* Of a step with `hold`: it waits until all of these are done, those after it and others that
+     * are held excepted. */
+    const uint16_t *held_by;
+    uint16_t held_by_count;
+    bool hold;
     const struct expr *for_each;        /* gives the list; NULL: not a loop */
     const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
     uint32_t max_parallel;              /* of a loop, at least 1 */
@@ -317,6 +324,8 @@ struct plan {
     const struct schema *input;    /* NULL: any object */
     const struct template *run_id; /* NULL: a UUIDv7 is made */
     int64_t deadline_us;
+    int64_t compensation_budget_us; /* of the way back; 0: none */
+    int64_t compensatable_for_us; /* how long a completed run may still be undone; 0: not at all */
     const struct plan_service *services;
     const struct plan_step *steps; /* file order */
     uint16_t services_count, steps_count;

@@ -215,6 +215,7 @@ static void undo_print(struct undo *undo, uint16_t index, struct buf *out)
     switch (plan->steps[index].on_failure) {
     case ON_FAILURE_CONTINUE: buf_add_z(out, "nothing: the run goes on\n"); return;
     case ON_FAILURE_PARK: buf_add_z(out, "nothing: the run parks\n"); return;
+    case ON_FAILURE_REPAIR: buf_add_z(out, "nothing: the run parks for corrected input\n"); return;
     case ON_FAILURE_COMPENSATE:
     case ON_FAILURE_NONE: break;
     }

@@ -25,6 +25,7 @@ static const struct {
     {CONTROL_POST, "/v1/validate", ROLE_READ},
     {CONTROL_POST, "/v1/runs", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/runs/*/signal", ROLE_SUBMIT},
+    {CONTROL_POST, "/v1/answers", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/queues/*/take", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/tasks/*", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/runs/**", ROLE_OPERATE},

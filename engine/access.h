@@ -4,7 +4,7 @@
  * Roles are a ladder; each may do what the ones before it may:
  *
  *     read      look at everything, check a file without registering it
- *     submit    start runs, send signals, take tasks and report on them
+ *     submit    start runs, send signals and answers, take tasks and report on them
  *     operate   the operator's verbs
  *     admin     register workflows, and whatever is not listed
  *

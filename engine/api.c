@@ -318,6 +318,7 @@ static const struct route {
     {CONTROL_POST, "/v1/validate", workflows_validate, NULL},
     {CONTROL_POST, "/v1/runs", run_submit, NULL},
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
+    {CONTROL_POST, "/v1/answers", answers_take, NULL},
     {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
     {CONTROL_GET, "/v1/audit", audit_list, NULL},
     {CONTROL_POST, "/v1/audit/verify", audit_verify, NULL},

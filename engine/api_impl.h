@@ -70,6 +70,8 @@ int prefer_wait(const struct control_request *request);
 /* --- api_verb.c --- */
 
 /* POST /v1/runs/ID/VERB, /v1/runs/ID/steps/STEP/VERB; step is "" without one. */
+/* POST /v1/answers */
+void answers_take(struct api *api, struct control_request *request);
 void run_verb(struct api *api, struct control_request *request, struct str run_id, struct str step,
               struct str name);
 /* Settles a request of the inbox that cannot be obeyed. */

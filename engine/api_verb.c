@@ -4,6 +4,7 @@
  */
 #include "engine/api_impl.h"
 #include "engine/failpoint.h"
+#include "engine/key.h"
 #include "engine/log.h"
 
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
-    if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL)
+    if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
+        call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
     else if (answer->err.code)
         problem_err(call->request, &answer->err);
@@ -88,7 +90,7 @@ static void verb_by_inbox(struct verb_call *call)
 {
     struct arena *arena = control_arena(call->request);
     const struct runner_verb *verb = &call->verb;
-    struct json *body = json_object_new(arena, 7);
+    struct json *body = json_object_new(arena, 10);
     const struct json *output;
     struct err err;
     if (verb->kind == EVENT_SIGNAL) {
@@ -108,8 +110,16 @@ static void verb_by_inbox(struct verb_call *call)
         json_object_add_z(body, "to", json_string_z(arena, verb->plan->hash_hex));
         json_object_add_z(body, "dry_run", json_bool(verb->dry_run));
     }
-    if (verb->output.ptr && json_parse(verb->output, arena, &output, &err) == 0)
-        json_object_add_z(body, "output", output);
+    const struct {
+        const char *name;
+        struct str text;
+    } values[] = {
+        {"output", verb->output}, {"input", verb->input}, {"step_input", verb->step_input}};
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        if (values[i].text.ptr && json_parse(values[i].text, arena, &output, &err) == 0)
+            json_object_add_z(body, values[i].name, output);
+    if (verb->kind == EVENT_ANSWER)
+        json_object_add_z(body, "key", json_string(arena, verb->name));
     request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
                 json_text(body, arena), verb_by_inbox_settled, call);
 }
@@ -176,16 +186,30 @@ static void version_ask(struct api *api, struct str to, store_answered *done, vo
     arena_free(&scratch);
 }
 
+/* The member as JSON text; absent if it is not there. */
+static struct str member_text(const struct json *body, const char *name, struct arena *arena)
+{
+    const struct json *value = json_get_z(body, name);
+    return value ? json_text(value, arena) : STR_NONE;
+}
+
 static bool verb_body_read(struct control_request *request, struct runner_verb *verb)
 {
     static const char *const known[] = {"reason", "applied", "force", "output"};
+    static const char *const known_retry[] = {"reason", "input", "step_input"};
     static const char *const known_migrate[] = {"reason", "to", "dry_run"};
-    const struct json *body, *applied, *force, *output;
+    const struct json *body, *applied, *force;
     bool migrate = verb->kind == EVENT_MIGRATE;
     if (!body_read(request, &body))
         return false;
-    if (!members_known(request, body, migrate ? known_migrate : known,
-                       migrate ? ARRAY_LEN(known_migrate) : ARRAY_LEN(known)))
+    bool retry = verb->kind == EVENT_RETRY;
+    if (!members_known(request, body,
+                       migrate ? known_migrate
+                       : retry ? known_retry
+                               : known,
+                       migrate ? ARRAY_LEN(known_migrate)
+                       : retry ? ARRAY_LEN(known_retry)
+                               : ARRAY_LEN(known)))
         return false;
     const struct json *dry_run = migrate ? json_get_z(body, "dry_run") : NULL;
     bool only_asks = dry_run && dry_run->kind == JSON_BOOL && dry_run->boolean;
@@ -197,7 +221,6 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     }
     applied = json_get_z(body, "applied");
     force = json_get_z(body, "force");
-    output = json_get_z(body, "output");
     if (verb->kind == EVENT_SETTLE && (!applied || applied->kind != JSON_BOOL)) {
         control_problem(request, 422, "applied_missing", NULL,
                         "settle needs \"applied\": true or false");
@@ -205,8 +228,9 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     }
     verb->applied = applied && applied->boolean;
     verb->force = force && force->kind == JSON_BOOL && force->boolean;
-    if (output)
-        verb->output = json_text(output, control_arena(request));
+    verb->output = member_text(body, "output", control_arena(request));
+    verb->input = member_text(body, "input", control_arena(request));
+    verb->step_input = member_text(body, "step_input", control_arena(request));
     return true;
 }
 
@@ -279,6 +303,39 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
         migrate_prepare(call);
     else
         verb_send(call);
+}
+
+/* A participant, or whoever brings its word, says what became of a key. */
+void answers_take(struct api *api, struct control_request *request)
+{
+    static const char *const known[] = {"key", "applied", "output", "text"};
+    struct arena *arena = control_arena(request);
+    struct verb_call *call = arena_new(arena, struct verb_call);
+    const struct json *body, *applied;
+    *call = (struct verb_call){.api = api, .request = request};
+    struct runner_verb *verb = &call->verb;
+    if (!body_read(request, &body) || !members_known(request, body, known, ARRAY_LEN(known)))
+        return;
+    applied = json_get_z(body, "applied");
+    verb->kind = EVENT_ANSWER;
+    verb->name = json_get_text(body, "key");
+    verb->run_id = key_run_id(verb->name);
+    verb->reason = json_get_text(body, "text");
+    verb->output = member_text(body, "output", arena);
+    verb->actor = control_actor(request);
+    if (!verb->run_id.len) {
+        control_problem(request, 422, "key_missing", NULL,
+                        "give the \"key\" as it stood in Idempotency-Key: RUN:STEP:execute");
+    } else if (!applied || applied->kind != JSON_BOOL) {
+        control_problem(request, 422, "applied_missing", NULL,
+                        "say \"applied\": true or false (refused for good)");
+    } else if (verb->reason.len > 1000) {
+        control_problem(request, 422, "text_too_long", NULL, "the text is longer than 1000 bytes");
+    } else {
+        verb->applied = applied->boolean;
+        verb->run_id = arena_str(arena, verb->run_id);
+        verb_send(call);
+    }
 }
 
 /* --- the inbox, on the owner's side ---------------------------------------------------------- */
@@ -358,8 +415,16 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
                 verb.name = STR("");
             output = json_get_z(body, "data");
         }
+        if (verb.kind == EVENT_ANSWER)
+            verb.name = json_get_text(body, "key");
         if (output && output->kind != JSON_NULL)
             verb.output = json_text(output, &arena);
+        const struct json *input = json_get_z(body, "input");
+        const struct json *step_input = json_get_z(body, "step_input");
+        if (input && input->kind != JSON_NULL)
+            verb.input = json_text(input, &arena);
+        if (step_input && step_input->kind != JSON_NULL)
+            verb.step_input = json_text(step_input, &arena);
         int code = verb.kind == EVENT_MIGRATE ? migrate_read(api, body, &verb, &err) : 0;
         if (code == ERR_NOT_FOUND)
             done = inbox_version_ask(api, row, json_get_text(body, "to"));

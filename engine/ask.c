@@ -16,17 +16,6 @@ action_of(const struct draft *draft, const struct instance *instance, enum direc
     return step_action(&draft->run->plan->steps[instance->step], direction);
 }
 
-static struct render render_of(const struct draft *draft, const struct instance *instance,
-                               enum direction direction, const struct effect_state *side)
-{
-    return (struct render){.run = draft->run,
-                           .instance = instance,
-                           .direction = direction,
-                           .generation = side->generation,
-                           .now = side->claimed_at,
-                           .env = draft->event->env};
-}
-
 void ask_begin(const struct draft *draft, const struct plan_action *action,
                struct effect_state *side, int64_t after_us)
 {
@@ -88,6 +77,13 @@ static void ask_end(struct draft *draft, struct instance *instance, enum directi
     draft_effect(draft, instance, direction, side);
 }
 
+void ask_give_up(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    struct effect_state side = *instance_side(instance, direction);
+    ASSERT(unknown_is_asked(&side));
+    ask_end(draft, instance, direction, &side);
+}
+
 static void ask_later(struct draft *draft, struct instance *instance, enum direction direction,
                       struct effect_state *side, struct wall not_before)
 {
@@ -110,7 +106,7 @@ void ask_send(struct draft *draft, struct instance *instance, enum direction dir
     const struct plan_action *action = action_of(draft, instance, direction);
     struct effect_state side = *instance_side(instance, direction);
     struct wall now = draft->event->now;
-    struct render render = render_of(draft, instance, direction, &side);
+    struct render render = draft_render(draft, instance, direction, &side);
     struct run_command command = {.kind = COMMAND_ASK};
     struct expr_scope scope;
     struct err err;
@@ -240,7 +236,7 @@ void ask_reply(struct draft *draft, struct instance *instance, enum direction di
 {
     const struct plan_action *action = action_of(draft, instance, direction);
     struct effect_state side = *instance_side(instance, direction);
-    struct render render = render_of(draft, instance, direction, &side);
+    struct render render = draft_render(draft, instance, direction, &side);
     struct rendered rendered;
     struct expr_scope scope;
     struct err err;

@@ -24,6 +24,9 @@ void ask_again(struct draft *draft, struct instance *instance, enum direction di
  * Precondition: unknown_is_asked. */
 void ask_send(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* No more reads: the side ends unknown. Precondition: unknown_is_asked. */
+void ask_give_up(struct draft *draft, struct instance *instance, enum direction direction);
+
 /* The engine stopped while it waited for an answer: the next read is due at once. */
 void ask_hasten(struct draft *draft, struct instance *instance, enum direction direction);
 

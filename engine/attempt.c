@@ -51,17 +51,6 @@ static void invoke_command(struct draft *draft, const struct instance *instance,
     draft_command(draft, &command);
 }
 
-static struct render render_of(const struct draft *draft, const struct instance *instance,
-                               enum direction direction, const struct effect_state *side)
-{
-    return (struct render){.run = draft->run,
-                           .instance = instance,
-                           .direction = direction,
-                           .generation = side->generation,
-                           .now = side->claimed_at,
-                           .env = draft->event->env};
-}
-
 /* When the child is told to turn back; none: it has all the time it takes. */
 static struct wall child_limit(const struct draft *draft, const struct plan_action *action)
 {
@@ -70,6 +59,12 @@ static struct wall child_limit(const struct draft *draft, const struct plan_acti
 }
 
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction)
+{
+    attempt_renew(draft, instance, direction, STR_NONE, STR_NONE);
+}
+
+void attempt_renew(struct draft *draft, struct instance *instance, enum direction direction,
+                   struct str why, struct str step_input)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     const struct effect_state *old = instance_side(instance, direction);
@@ -82,6 +77,8 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
         .generation = (uint16_t)(old->generation + 1),
         .claim_no = draft->run->claims + 1,
         .claimed_at = now,
+        .renewed = why,
+        .step_input = step_input,
     };
     if (action_kind_waits(action->kind)) {
         wait_claim(draft, instance, direction, &side);
@@ -94,7 +91,7 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
     if (action->idempotency.ttl_us)
         side.key_valid_until = wall_add(now, action->idempotency.ttl_us);
 
-    struct render render = render_of(draft, instance, direction, &side);
+    struct render render = draft_render(draft, instance, direction, &side);
     bool too_deep = action->kind == ACTION_CHILD && direction == DIRECTION_EXECUTE &&
                     draft->run->start.depth >= RUN_DEPTH_MAX;
     if (too_deep)
@@ -133,7 +130,7 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
 bool attempt_render_again(struct draft *draft, struct instance *instance, enum direction direction,
                           struct effect_state *side, struct rendered *out)
 {
-    struct render render = render_of(draft, instance, direction, side);
+    struct render render = draft_render(draft, instance, direction, side);
     struct err err;
     bool rendered = render_action(&render, draft->scratch, out, &err) == 0;
     if (rendered && sha256_eq(&out->request.hash, &side->request_hash))
@@ -383,20 +380,27 @@ static void answer_keep(struct draft *draft, const struct plan_action *action,
     side->answer = answer.len <= ANSWER_BYTES_MAX ? answer : STR_NONE;
 }
 
+void attempt_judge(struct draft *draft, const struct instance *instance, enum direction direction,
+                   const struct reply *reply, struct verdict *out)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    struct render render = draft_render(draft, instance, direction, side);
+    struct expr_scope scope;
+    struct err err;
+    int code = render_scope(&render, draft->scratch, &scope, &err);
+    ASSERT(code == 0); /* the stored input was read when the effect was claimed */
+    outcome_judge(action, reply, &scope, draft->scratch, out);
+}
+
 void attempt_reply(struct draft *draft, struct instance *instance, enum direction direction,
                    const struct reply *reply)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     struct effect_state side = *instance_side(instance, direction);
-    struct render render = render_of(draft, instance, direction, &side);
-    struct expr_scope scope;
     struct verdict verdict;
-    struct err err;
     ASSERT(side.state == STEP_CLAIMED || reply->kind == REPLY_WORKER);
-    side.next_at = WALL_NONE;
-    int code = render_scope(&render, draft->scratch, &scope, &err);
-    ASSERT(code == 0); /* the stored input was read when the effect was claimed */
-    outcome_judge(action, reply, &scope, draft->scratch, &verdict);
+    attempt_judge(draft, instance, direction, reply, &verdict);
 
     /* An open transaction that is not to be applied is rolled back: certainly not applied. */
     if (reply->kind == REPLY_SQL_OPEN) {
@@ -444,13 +448,20 @@ void attempt_reply(struct draft *draft, struct instance *instance, enum directio
     case OUTCOME_UNKNOWN: attempt_schedule(draft, instance, direction, &verdict, &side); break;
     case OUTCOME_NONE: ASSERT(!"an outcome");
     }
-    draft_effect(draft, instance, direction, &side);
-    if (before.state == STEP_CLAIMED)
+    if (before.state == STEP_CLAIMED) {
+        draft_effect(draft, instance, direction, &side);
         attempt_history(draft, instance, direction, &before, reply, &verdict);
-    else /* the attempt's own row says what was known when it was given up */
-        draft_event(draft, "late answer",
-                    key_instance(instance_step(draft, instance), instance->item, draft->scratch),
-                    str_z(outcome_name(verdict.outcome)));
+        return;
+    }
+    /* The attempt's own row says what was known when it was given up. */
+    struct record_finding finding = {.number = ++side.findings,
+                                     .source = FINDING_ANSWER,
+                                     .says = verdict.outcome,
+                                     .detail = STR("after it had been given up"),
+                                     .body = verdict.output};
+    finding_add(draft, instance, direction, &side, &finding);
+    side.by_hand = false;
+    draft_effect(draft, instance, direction, &side);
 }
 
 void attempt_not_applied(struct draft *draft, struct instance *instance, enum direction direction,

@@ -16,6 +16,11 @@
  */
 void attempt_claim(struct draft *draft, struct instance *instance, enum direction direction);
 
+/* The same for a side that was refused: `why` it is renewed is stored with it, and what a person
+ * gave instead of what the workflow says (absent: nothing). */
+void attempt_renew(struct draft *draft, struct instance *instance, enum direction direction,
+                   struct str why, struct str step_input);
+
 /* Sends the next attempt under the same key. Past its budget, or where what may have been applied
  * may not be repeated any more, it ends as what it is known to be; a request that no longer hashes
  * as it did ends as a conflict. Precondition: the side is retrying. */
@@ -29,6 +34,10 @@ bool attempt_is_over(const struct draft *draft, const struct instance *instance,
  * again where the table "After an unknown outcome" allows, else ends unknown.
  * Precondition: the side is claimed. */
 void attempt_recover(struct draft *draft, struct instance *instance, enum direction direction);
+
+/* What the reply says of the effect; texts lie in the draft's scratch. Changes nothing. */
+void attempt_judge(struct draft *draft, const struct instance *instance, enum direction direction,
+                   const struct reply *reply, struct verdict *out);
 
 /* What came of its newest attempt. Schedules a repeat or ends the effect. Precondition: the side is
  * claimed, or the reply is a worker's late success. */

@@ -428,6 +428,9 @@ const char *model_reason_text(struct str reason)
         {"pivot_passed", "a step failed after the point of no return, so it cannot turn back"},
         {"key_conflict", "a service holds the key with other parameters"},
         {"step_failed", "a step failed, and the workflow says to park then"},
+        {"repair", "a step was refused, and the workflow waits for a corrected input"},
+        {"compensation_budget", "the time that the workflow gives the way back is over"},
+        {"late_success", "a step was applied after all, after the run had been abandoned"},
         {"crash_loop", "the daemon died again and again while it worked on this run"},
         {"quarantine", "PostgreSQL refused to store what happened to it"},
     };

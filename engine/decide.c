@@ -1,43 +1,41 @@
 #include "engine/decide.h"
 
-#include "compensations/unwind.h"
+#include "engine/answer.h"
 #include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/base/map.h"
+#include "engine/decide_impl.h"
 #include "engine/forward.h"
 #include "engine/key.h"
-#include "engine/repin.h"
 #include "engine/retry.h"
 #include "engine/task.h"
 #include "engine/unknown.h"
 #include "engine/wait.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-static const struct plan_step *plan_step_of(const struct draft *draft,
-                                            const struct instance *instance)
+const struct plan_step *decide_step(const struct draft *draft, const struct instance *instance)
 {
     return &draft->run->plan->steps[instance->step];
 }
 
-static struct str instance_name(const struct draft *draft, const struct instance *instance)
+struct str decide_instance_name(const struct draft *draft, const struct instance *instance)
 {
-    return instance ? key_instance(plan_step_of(draft, instance), instance->item, draft->scratch)
+    return instance ? key_instance(decide_step(draft, instance), instance->item, draft->scratch)
                     : STR("");
 }
 
 /* --- parking and turning ------------------------------------------------------------------- */
 
-static void run_park(struct draft *draft, enum park_reason reason, const struct instance *step)
+void decide_park(struct draft *draft, enum park_reason reason, const struct instance *step)
 {
     struct record_run now = draft->run->now;
     now.state = RUN_PARKED;
     now.reason = reason;
     now.residue = unwind_residue(draft->run, draft->scratch);
     draft_run(draft, &now);
-    draft_event(draft, "parked", instance_name(draft, step), str_z(park_reason_name(reason)));
+    draft_event(draft, "parked", decide_instance_name(draft, step),
+                str_z(park_reason_name(reason)));
 }
 
 /* The run's error: the first failure, with the step that it came from. */
@@ -47,7 +45,8 @@ static struct str run_error(struct draft *draft, enum run_cause cause, const str
     struct err err;
     struct json *out = json_object_new(draft->scratch, 5);
     json_object_add_z(out, "step",
-                      step ? json_string(draft->scratch, instance_name(draft, step)) : &json_null);
+                      step ? json_string(draft->scratch, decide_instance_name(draft, step))
+                           : &json_null);
     if (step && step->execute.error.ptr) {
         int code = json_parse(step->execute.error, draft->scratch, &error, &err);
         ASSERT(code == 0 && error->kind == JSON_OBJECT);
@@ -65,15 +64,21 @@ static struct str run_error(struct draft *draft, enum run_cause cause, const str
     return json_text(out, draft->scratch);
 }
 
-static void backward(struct draft *draft)
+void decide_backward(struct draft *draft)
 {
     struct unwind_result result = unwind_advance(draft);
     if (result.verdict == UNWIND_PARK)
-        run_park(draft, result.reason, result.step);
+        decide_park(draft, result.reason, result.step);
+}
+
+struct wall decide_compensate_until(const struct draft *draft)
+{
+    int64_t budget_us = draft->run->plan->compensation_budget_us;
+    return budget_us ? wall_add(draft->event->now, budget_us) : WALL_NONE;
 }
 
 /* One transaction raises the turn and sets the direction; from here nothing is claimed forward. */
-static void run_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
+void decide_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
 {
     struct record_run now = draft->run->now;
     ASSERT(now.direction == DIRECTION_EXECUTE);
@@ -85,12 +90,14 @@ static void run_turn(struct draft *draft, enum run_cause cause, const struct ins
     now.residue = STR_NONE;
     now.ended_at = WALL_NONE; /* a completed child goes back */
     now.output = STR_NONE;
+    now.compensate_until = decide_compensate_until(draft);
     if (!now.error.ptr)
         now.error = run_error(draft, cause, step);
     draft_run(draft, &now);
-    draft_event(draft, "turned back", instance_name(draft, step), str_z(run_cause_name(cause)));
+    draft_event(draft, "turned back", decide_instance_name(draft, step),
+                str_z(run_cause_name(cause)));
     unwind_begin(draft);
-    backward(draft);
+    decide_backward(draft);
 }
 
 static void run_complete(struct draft *draft)
@@ -109,24 +116,24 @@ static void run_complete(struct draft *draft)
     draft_run(draft, &now);
 }
 
-static void advance(struct draft *draft)
+void decide_advance(struct draft *draft)
 {
     if (draft->run->now.direction == DIRECTION_COMPENSATE) {
-        backward(draft);
+        decide_backward(draft);
         return;
     }
     struct forward_result result = forward_advance(draft);
     if (result.verdict == FORWARD_TURN)
-        run_turn(draft, result.cause, result.step);
+        decide_turn(draft, result.cause, result.step);
     else if (result.verdict == FORWARD_DONE)
         run_complete(draft);
     else if (result.verdict == FORWARD_PARK)
-        run_park(draft, result.reason, result.step);
+        decide_park(draft, result.reason, result.step);
 }
 
 /* --- events -------------------------------------------------------------------------------- */
 
-static bool is_active(const struct run *run)
+bool decide_is_active(const struct run *run)
 {
     return run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING;
 }
@@ -134,8 +141,33 @@ static bool is_active(const struct run *run)
 static void start_decide(struct draft *draft)
 {
     draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
-    if (is_active(draft->run)) /* else it is queued */
-        advance(draft);
+    if (decide_is_active(draft->run)) /* else it is queued */
+        decide_advance(draft);
+}
+
+/* The side has ended otherwise in the meantime: the answer is evidence, and counts where it is one
+ * about the key that is current. */
+static void reply_late(struct draft *draft, struct instance *instance)
+{
+    const struct effect_ref *ref = &draft->event->reply.ref;
+    const struct reply *reply = draft->event->reply.reply;
+    const struct effect_state *side = instance_side(instance, ref->direction);
+    struct verdict verdict = {0};
+    if (reply->kind == REPLY_SQL_OPEN) /* its record is not this one */
+        draft_command(draft, &(struct run_command){.kind = COMMAND_ROLLBACK});
+    else if (side->generation == ref->generation && reply->kind != REPLY_CHILD)
+        attempt_judge(draft, instance, ref->direction, reply, &verdict);
+    if (verdict.outcome == OUTCOME_APPLIED || verdict.outcome == OUTCOME_REFUSED) {
+        struct answer answer = {.applied = verdict.outcome == OUTCOME_APPLIED,
+                                .output = verdict.output,
+                                .text = arena_printf(draft->scratch, "the answer to attempt %u",
+                                                     draft->event->reply.attempt)};
+        if (answer_take(draft, instance, ref->direction, &answer))
+            decide_ended(draft);
+        return;
+    }
+    draft_event(draft, "late answer", decide_instance_name(draft, instance),
+                str_z(reply_kind_name(reply->kind)));
 }
 
 static void reply_decide(struct draft *draft)
@@ -148,20 +180,19 @@ static void reply_decide(struct draft *draft)
     if (draft->event->reply.asked) {
         ask_reply(draft, instance, ref->direction, draft->event->reply.attempt,
                   draft->event->reply.reply);
-        if (is_active(draft->run))
-            advance(draft);
+        if (decide_is_active(draft->run))
+            decide_advance(draft);
         return;
     }
     bool current = side->state == STEP_CLAIMED && side->generation == ref->generation &&
                    side->attempts == draft->event->reply.attempt;
     if (!current || run_state_is_terminal(draft->run->now.state)) {
-        draft_event(draft, "late answer", instance_name(draft, instance),
-                    str_z(reply_kind_name(draft->event->reply.reply->kind)));
+        reply_late(draft, instance);
         return;
     }
     attempt_reply(draft, instance, ref->direction, draft->event->reply.reply);
-    if (is_active(draft->run))
-        advance(draft);
+    if (decide_is_active(draft->run))
+        decide_advance(draft);
 }
 
 /* What is due for one direction of one instance. */
@@ -170,7 +201,7 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     const struct effect_state *side = instance_side(instance, direction);
     if (!wall_passed(side->next_at, draft->event->now))
         return;
-    bool worker = step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER;
+    bool worker = step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER;
     if (worker && (side->state == STEP_WAITING || side->state == STEP_CLAIMED)) {
         task_due(draft, instance, direction);
     } else if (side->state == STEP_CLAIMED) { /* else only a child's claim has a time */
@@ -236,15 +267,15 @@ static bool is_sent_again(const struct draft *draft, struct due_node *due)
            (side->state == STEP_RETRYING && !attempt_is_over(draft, instance, due->direction));
 }
 
-static void due_decide(struct draft *draft)
+void decide_due(struct draft *draft)
 {
     struct run *run = draft->run;
     queued_due(draft);
-    if (!is_active(run))
+    if (!decide_is_active(run))
         return;
     /* The deadline goes first: it decides whether repeats are still wanted. */
     if (run->now.direction == DIRECTION_EXECUTE)
-        advance(draft);
+        decide_advance(draft);
     size_t count = 0;
     struct due_node **list =
         arena_array(draft->scratch, struct due_node *, run->retries.count + run->waits.count);
@@ -252,22 +283,22 @@ static void due_decide(struct draft *draft)
     due_collect(&run->waits, 1, draft->event->now, list, &count);
     qsort(list, count, sizeof(struct due_node *), by_file_order);
     /* What ends comes before what is sent again: it may turn the run back. */
-    for (size_t i = 0; i < count && is_active(run); i++)
+    for (size_t i = 0; i < count && decide_is_active(run); i++)
         if (!is_sent_again(draft, list[i]))
             side_due(draft, due_instance(list[i]), list[i]->direction);
-    if (count && is_active(run))
-        advance(draft);
-    for (size_t i = 0; i < count && is_active(run); i++)
+    if (count && decide_is_active(run))
+        decide_advance(draft);
+    for (size_t i = 0; i < count && decide_is_active(run); i++)
         if (is_sent_again(draft, list[i]))
             side_due(draft, due_instance(list[i]), list[i]->direction);
-    if (is_active(run))
-        advance(draft);
+    if (decide_is_active(run))
+        decide_advance(draft);
 }
 
 static void side_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side(instance, direction);
-    if (step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER)
+    if (step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER)
         task_recover(draft, instance, direction); /* its worker may not even have noticed */
     else if (side->state == STEP_CLAIMED)
         attempt_recover(draft, instance, direction);
@@ -275,7 +306,7 @@ static void side_recover(struct draft *draft, struct instance *instance, enum di
         ask_hasten(draft, instance, direction);
 }
 
-static void sides_recover(struct draft *draft)
+void decide_recover_sides(struct draft *draft)
 {
     for (struct instance *instance = run_instance_next(draft->run, NULL); instance;
          instance = run_instance_next(draft->run, instance)) {
@@ -290,409 +321,117 @@ static bool crash_loops(const struct draft *draft, const struct instance *instan
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     return side->state == STEP_CLAIMED && side->pickups > PICKUPS_MAX &&
-           step_action(plan_step_of(draft, instance), direction)->kind != ACTION_WORKER;
+           step_action(decide_step(draft, instance), direction)->kind != ACTION_WORKER;
 }
 
 static void recover_decide(struct draft *draft)
 {
     struct run *run = draft->run;
     queued_due(draft);
-    if (!is_active(run))
+    if (!decide_is_active(run))
         return;
     for (struct instance *instance = run_instance_next(run, NULL); instance;
          instance = run_instance_next(run, instance))
         if (crash_loops(draft, instance, DIRECTION_EXECUTE) ||
             crash_loops(draft, instance, DIRECTION_COMPENSATE)) {
-            run_park(draft, PARK_CRASH_LOOP, instance);
+            decide_park(draft, PARK_CRASH_LOOP, instance);
             return;
         }
-    sides_recover(draft);
-    due_decide(draft);
+    decide_recover_sides(draft);
+    decide_due(draft);
+}
+
+/* The run leaves `parked` in the direction in which it stopped. */
+void decide_unpark(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
+    now.reason = PARK_NONE;
+    now.residue = STR_NONE;
+    if (now.direction == DIRECTION_COMPENSATE)
+        now.compensate_until = decide_compensate_until(draft);
+    draft_run(draft, &now);
+}
+
+/* A crash loop, a quarantine and a late success park a run with claims whose answers nobody waits
+ * for. Whatever makes such a run move again finds out about them first. */
+void decide_recover_lost(struct draft *draft, enum park_reason reason)
+{
+    if (reason != PARK_CRASH_LOOP && reason != PARK_QUARANTINE && reason != PARK_LATE_SUCCESS)
+        return;
+    decide_recover_sides(draft);
+}
+
+/* What the run leaves behind is told anew; its state stays. */
+static void residue_renew(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    now.residue = now.state == RUN_COMPLETED ? unwind_unknowns(draft->run, draft->scratch)
+                                             : unwind_residue(draft->run, draft->scratch);
+    draft_run(draft, &now);
+}
+
+/* It waited for just such a word, and goes on if nothing else is in the way. */
+static bool waits_for_outcome(enum park_reason reason)
+{
+    return reason == PARK_OUTCOME_UNKNOWN || reason == PARK_COMPENSATION_FAILED ||
+           reason == PARK_KEY_CONFLICT;
+}
+
+/* The run was over: undone, it is undone again; closed by a person, a person is needed. */
+static void success_is_late(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    draft_event(draft, "late success", STR(""), STR("the run had ended"));
+    now.ended_at = WALL_NONE;
+    now.residue = STR_NONE;
+    if (now.state == RUN_ABANDONED) {
+        draft_run(draft, &now); /* it is open again */
+        decide_park(draft, PARK_LATE_SUCCESS, NULL);
+        return;
+    }
+    now.state = RUN_COMPENSATING;
+    now.compensate_until = decide_compensate_until(draft);
+    draft_run(draft, &now);
+    decide_backward(draft);
+}
+
+void decide_ended(struct draft *draft)
+{
+    switch (draft->run->now.state) {
+    case RUN_RUNNING:
+    case RUN_COMPENSATING: decide_advance(draft); return;
+    case RUN_PARKED:
+        if (!waits_for_outcome(draft->run->now.reason)) {
+            residue_renew(draft);
+            return;
+        }
+        decide_unpark(draft);
+        decide_due(draft);
+        return;
+    case RUN_COMPENSATED:
+    case RUN_ABANDONED:
+        if (unwind_is_open(draft->run))
+            success_is_late(draft);
+        else
+            residue_renew(draft);
+        return;
+    case RUN_COMPLETED: residue_renew(draft); return; /* it is what the run wanted */
+    case RUN_NONE:
+    case RUN_QUEUED: break;
+    }
+    ASSERT(!"a run whose sides can end");
 }
 
 static void task_decide(struct draft *draft)
 {
     bool ended =
         draft->event->kind == EVENT_TAKE ? task_take_decide(draft) : task_report_decide(draft);
-    if (ended && is_active(draft->run))
-        advance(draft);
+    if (ended)
+        decide_ended(draft);
 }
 
-/* --- verbs --------------------------------------------------------------------------------- */
-
-static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...)
-{
-    char text[ERR_TEXT_BYTES];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    err_set(&draft->out->answer, code, "%s", text);
-}
-
-static const char *state_name(const struct draft *draft)
-{
-    return run_state_name(draft->run->now.state);
-}
-
-static void verb_event(struct draft *draft, struct str step)
-{
-    draft_event(draft, run_event_name(draft->event->kind), step, draft->event->verb.reason);
-}
-
-static bool wants_back(const struct draft *draft)
-{
-    return draft->run->now.direction == DIRECTION_EXECUTE &&
-           forward_wants_back(draft->run, draft->event->now);
-}
-
-/* The run leaves `parked` in the direction in which it stopped. */
-static void run_unpark(struct draft *draft)
-{
-    struct record_run now = draft->run->now;
-    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
-    now.reason = PARK_NONE;
-    now.residue = STR_NONE;
-    draft_run(draft, &now);
-}
-
-/* A crash loop and a quarantine park a run with claims whose answers nobody waits for. Whatever
- * makes such a run move again finds out about them first. */
-static void lost_recover(struct draft *draft, enum park_reason reason)
-{
-    if (reason != PARK_CRASH_LOOP && reason != PARK_QUARANTINE)
-        return;
-    sides_recover(draft);
-}
-
-static void turn_decide(struct draft *draft, enum run_cause cause)
-{
-    cause = draft->event->verb.by_parent ? CAUSE_PARENT : cause;
-    const struct run *run = draft->run;
-    const struct instance *open;
-    if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
-        return; /* already going back, or done with it: a repeated verb is obeyed by that */
-    /* A completed child is undone when its parent asks. */
-    bool asked = run->now.state == RUN_COMPLETED && draft->event->verb.by_parent &&
-                 draft->event->kind == EVENT_COMPENSATE;
-    if (run_state_is_terminal(run->now.state) && !asked) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
-        return;
-    }
-    if (forward_pivot_passed(run)) {
-        refuse(draft, ERR_CONFLICT,
-               "pivot_passed: the run has passed its point of no return and only goes forward");
-        return;
-    }
-    open = forward_pivot_open(run);
-    if (open) {
-        refuse(draft, ERR_CONFLICT,
-               "the outcome of the pivot \"%s\" is not known yet; wait for it or settle it first",
-               plan_step_of(draft, open)->id);
-        return;
-    }
-    verb_event(draft, STR(""));
-    lost_recover(draft, run->now.reason);
-    run_turn(draft, cause, NULL);
-}
-
-static void pause_decide(struct draft *draft, bool paused)
-{
-    struct record_run now = draft->run->now;
-    if (run_state_is_terminal(now.state)) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
-        return;
-    }
-    if (now.paused == paused)
-        return;
-    now.paused = paused;
-    draft_run(draft, &now);
-    verb_event(draft, STR(""));
-    if (paused)
-        return;
-    for (struct instance *instance = run_instance_next(draft->run, NULL);
-         instance && is_active(draft->run); instance = run_instance_next(draft->run, instance)) {
-        task_recover(draft, instance, DIRECTION_EXECUTE);
-        task_recover(draft, instance, DIRECTION_COMPENSATE);
-    }
-    due_decide(draft);
-}
-
-/* The side that stops this instance, DIRECTION_NONE if none does. */
-static enum direction stopped_side(const struct run *run, const struct instance *instance)
-{
-    if (run->now.direction == DIRECTION_EXECUTE)
-        return forward_blocked(run, instance) != PARK_NONE ? DIRECTION_EXECUTE : DIRECTION_NONE;
-    if (unwind_status(run, instance).status != UNDO_BLOCKED)
-        return DIRECTION_NONE;
-    return instance->compensate.state == STEP_PENDING ? DIRECTION_EXECUTE : DIRECTION_COMPENSATE;
-}
-
-/* "send.3": the item of a loop, "charge": the step. NULL after refusing. */
-static struct instance *named_instance(struct draft *draft, struct str name)
-{
-    struct run *run = draft->run;
-    const char *dot = name.len ? memchr(name.ptr, '.', name.len) : NULL;
-    struct str id = {name.ptr, dot ? (size_t)(dot - name.ptr) : name.len};
-    uint16_t index = plan_step_find(run->plan, id);
-    if (index == PLAN_STEP_NONE) {
-        refuse(draft, ERR_NOT_FOUND, "the workflow has no step \"" STR_FMT "\"", STR_ARG(id));
-        return NULL;
-    }
-    struct str item = dot ? (struct str){dot + 1, name.len - id.len - 1} : STR("");
-    struct instance *instance = dot && !item.len ? NULL : run_instance_make(run, index, item);
-    if (instance)
-        return instance;
-    if (!run->plan->steps[index].for_each)
-        refuse(draft, ERR_NOT_FOUND, "the step \"" STR_FMT "\" is no loop: it has no items",
-               STR_ARG(id));
-    else if (!run->instances[index].group)
-        refuse(draft, ERR_NOT_FOUND, "the loop \"" STR_FMT "\" has not begun: it has no items yet",
-               STR_ARG(id));
-    else
-        refuse(draft, ERR_NOT_FOUND, "the loop \"" STR_FMT "\" has no item \"" STR_FMT "\"",
-               STR_ARG(id), STR_ARG(item));
-    return NULL;
-}
-
-/* The instance that a verb names: STEP = ID[.ITEM][:execute|:compensate]. NULL after refusing. */
-static struct instance *verb_step(struct draft *draft, enum direction *direction)
-{
-    struct run *run = draft->run;
-    struct str name = draft->event->verb.step;
-    const char *colon = name.len ? memchr(name.ptr, ':', name.len) : NULL;
-    *direction = DIRECTION_NONE;
-    if (colon) {
-        *direction =
-            direction_of((struct str){colon + 1, name.len - (size_t)(colon + 1 - name.ptr)});
-        name.len = (size_t)(colon - name.ptr);
-        if (*direction == DIRECTION_NONE) {
-            refuse(draft, ERR_INVALID,
-                   "a step is named ID[.ITEM], ID[.ITEM]:execute or ID[.ITEM]:compensate");
-            return NULL;
-        }
-    }
-    struct instance *instance = named_instance(draft, name);
-    if (!instance)
-        return NULL;
-    if (*direction == DIRECTION_NONE)
-        *direction = stopped_side(run, instance);
-    /* A repeated verb means what it meant the first time. */
-    if (*direction == DIRECTION_NONE && instance->execute.by_hand)
-        *direction = DIRECTION_EXECUTE;
-    if (*direction == DIRECTION_NONE)
-        *direction = run->now.direction;
-    return instance;
-}
-
-/* Whether a person's retry may send the stopped side again; says why not. */
-static bool retry_check(struct draft *draft, const struct instance *instance,
-                        enum direction direction)
-{
-    const struct plan_step *step = plan_step_of(draft, instance);
-    struct str name = instance_name(draft, instance);
-    const struct effect_state *side = instance_side((struct instance *)instance, direction);
-    if (side->outcome == OUTCOME_CONFLICT) {
-        refuse(draft, ERR_CONFLICT,
-               "step \"" STR_FMT "\" is a key_conflict: settle it, skip it or abandon the run",
-               STR_ARG(name));
-        return false;
-    }
-    enum unknown_way way = unknown_way(step_action(step, direction), side, draft->event->now);
-    if (side->state == STEP_UNKNOWN && way != UNKNOWN_REPEAT &&
-        !step_action(step, direction)->reconcile) {
-        refuse(draft, ERR_CONFLICT,
-               "the outcome of step \"" STR_FMT
-               "\" is unknown and it must not be repeated blindly: "
-               "settle it first",
-               STR_ARG(name));
-        return false;
-    }
-    return true;
-}
-
-static void retry_side(struct draft *draft, struct instance *instance, enum direction direction)
-{
-    const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
-    const struct effect_state *side = instance_side(instance, direction);
-    /* A refusal may be stored at the participant under the old key, so a person's retry of one
-     * takes a new generation; anything that may have been applied, or may still be, keeps it. */
-    if (side->state == STEP_REFUSED && wants_back(draft))
-        return; /* the run will not go on forward: nothing new is sent */
-    if (side->state == STEP_REFUSED && direction == DIRECTION_EXECUTE && !side->claim_no)
-        forward_start(draft, instance); /* its `if` could not be read */
-    else if (side->state == STEP_REFUSED && side->outcome == OUTCOME_REFUSED)
-        attempt_claim(draft, instance, direction);
-    else if (side->state == STEP_UNKNOWN && action->reconcile)
-        ask_again(draft, instance, direction);
-    else /* due at once */
-        attempt_reopen(draft, instance, direction, &action->retry);
-}
-
-static void retry_decide(struct draft *draft)
-{
-    struct run *run = draft->run;
-    if (run->now.state != RUN_PARKED) {
-        refuse(draft, ERR_CONFLICT, "the run is %s, only a parked run can be retried",
-               state_name(draft));
-        return;
-    }
-    enum park_reason reason = run->now.reason;
-    for (struct instance *instance = run_instance_next(run, NULL); instance;
-         instance = run_instance_next(run, instance)) {
-        enum direction direction = stopped_side(run, instance);
-        if (direction != DIRECTION_NONE && !retry_check(draft, instance, direction))
-            return;
-    }
-    verb_event(draft, STR(""));
-    run_unpark(draft);
-    for (struct instance *instance = run_instance_next(run, NULL); instance;
-         instance = run_instance_next(run, instance)) {
-        enum direction direction = stopped_side(run, instance);
-        if (direction != DIRECTION_NONE)
-            retry_side(draft, instance, direction);
-    }
-    lost_recover(draft, reason);
-    due_decide(draft);
-}
-
-/* The newest evidence says otherwise than the person. */
-static bool contradicts(const struct effect_state *side, bool applied)
-{
-    bool says_applied = side->found == OUTCOME_APPLIED || side->found == OUTCOME_IN_PROGRESS;
-    bool says_not = side->found == OUTCOME_REFUSED || side->found == OUTCOME_RETRYABLE;
-    return applied ? says_not : says_applied;
-}
-
-/* settle and skip: a person's word ends one side, and the run goes on by itself. */
-static void by_hand_decide(struct draft *draft)
-{
-    enum direction direction;
-    bool settle = draft->event->kind == EVENT_SETTLE;
-    struct instance *instance = verb_step(draft, &direction);
-    if (!instance)
-        return;
-    struct effect_state side = *instance_side(instance, direction);
-    struct str name = instance_name(draft, instance);
-    enum step_state wanted = !settle                      ? STEP_SKIPPED
-                             : draft->event->verb.applied ? STEP_APPLIED
-                                                          : STEP_REFUSED;
-    if (side.by_hand && side.state == wanted)
-        return; /* a repeated decision is obeyed already */
-    if (run_state_is_terminal(draft->run->now.state)) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
-        return;
-    }
-    bool parked = draft->run->now.state == RUN_PARKED;
-    /* A person may know before the participant can tell. */
-    bool asked = settle && unknown_is_asked(&side);
-    bool fits = side.state == STEP_UNKNOWN || (!settle && side.state == STEP_REFUSED);
-    /* A compensation that turned out not to be needed stays as it is. */
-    if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
-        fits = false;
-    if (!fits || (!parked && !asked)) {
-        refuse(draft, ERR_CONFLICT, "step \"" STR_FMT "\" is %s in a run that is %s: nothing to %s",
-               STR_ARG(name), step_state_name(side.state), state_name(draft),
-               settle ? "settle" : "skip");
-        return;
-    }
-    if (settle && contradicts(&side, draft->event->verb.applied) && !draft->event->verb.force) {
-        refuse(draft, ERR_CONFLICT,
-               "step \"" STR_FMT
-               "\": what was found out says %s; use --force to settle it otherwise",
-               STR_ARG(name), outcome_name(side.found));
-        return;
-    }
-    /* What is proven not applied and still wanted is done: again under its key, or under a new one
-     * where the participant holds the old key for something else. */
-    bool again =
-        wanted == STEP_REFUSED && direction == draft->run->now.direction && !wants_back(draft);
-    /* A child that was abandoned keeps its id; another attempt needs another child. */
-    bool conflict = side.outcome == OUTCOME_CONFLICT ||
-                    step_action(plan_step_of(draft, instance), direction)->kind == ACTION_CHILD;
-    if (settle) {
-        struct record_finding finding = {
-            .number = ++side.findings,
-            .source = FINDING_PERSON,
-            .says = draft->event->verb.applied ? OUTCOME_APPLIED : OUTCOME_RETRYABLE,
-            .detail = draft->event->verb.reason,
-            .body = draft->event->verb.output,
-            .actor = draft->event->verb.actor,
-        };
-        finding_add(draft, instance, direction, &side, &finding);
-    }
-    side.state = wanted;
-    side.by_hand = !again;
-    side.next_at = WALL_NONE;
-    side.maybe_applied = false;
-    side.outcome = wanted != STEP_REFUSED ? OUTCOME_APPLIED
-                   : conflict             ? OUTCOME_REFUSED
-                                          : OUTCOME_RETRYABLE;
-    side.output = draft->event->verb.output;
-    side.ended_at = draft->event->now;
-    verb_event(draft, instance_name(draft, instance));
-    draft_effect(draft, instance, direction, &side);
-    lost_recover(draft, draft->run->now.reason);
-    if (parked)
-        run_unpark(draft);
-    if (again && conflict) {
-        attempt_claim(draft, instance, direction);
-    } else if (again) {
-        const struct plan_action *action = step_action(plan_step_of(draft, instance), direction);
-        attempt_reopen(draft, instance, direction, &action->retry);
-    }
-    due_decide(draft);
-}
-
-static void abandon_decide(struct draft *draft)
-{
-    struct record_run now = draft->run->now;
-    if (now.state == RUN_ABANDONED)
-        return;
-    if (run_state_is_terminal(now.state)) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
-        return;
-    }
-    now.state = RUN_ABANDONED;
-    now.reason = PARK_NONE;
-    now.ended_at = draft->event->now;
-    now.residue = unwind_residue(draft->run, draft->scratch);
-    verb_event(draft, STR(""));
-    draft_run(draft, &now);
-}
-
-static void signal_decide(struct draft *draft)
-{
-    wait_signal(draft);
-    if (draft->out->records_count && is_active(draft->run))
-        advance(draft);
-}
-
-/* What has run stays what it is; the rest follows another version from now on. */
-static void migrate_decide(struct draft *draft)
-{
-    const struct run *run = draft->run;
-    const struct plan *to = draft->event->verb.plan;
-    if (run_state_is_terminal(run->now.state)) {
-        refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
-        return;
-    }
-    if (run->now.state != RUN_PARKED && !run->now.paused) {
-        refuse(draft, ERR_CONFLICT, "the run is %s: pause it first", state_name(draft));
-        return;
-    }
-    if (repin_check(run, to, &draft->out->answer) != 0 || draft->event->verb.dry_run ||
-        sha256_eq(&run->plan->hash, &to->hash))
-        return;
-    draft_record(draft, &(struct run_record){.kind = RECORD_PIN, .pin = {.plan = to}});
-    draft_event(draft, "migrated", STR(""),
-                arena_printf(draft->scratch, "from version %s to %s: " STR_FMT, run->plan->version,
-                             to->version, STR_ARG(draft->event->verb.reason)));
-    draft->out->reload = true;
-}
-
+/* The inbox row that the event came by is settled in the same unit. */
 static void verb_answer(struct draft *draft)
 {
     const struct err *answer = &draft->out->answer;
@@ -746,22 +485,23 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_KIND_COUNT: ASSERT(!"an event"); break;
     case EVENT_START: start_decide(&draft); break;
     case EVENT_REPLY: reply_decide(&draft); break;
-    case EVENT_DUE: due_decide(&draft); break;
+    case EVENT_DUE: decide_due(&draft); break;
     case EVENT_RECOVER: recover_decide(&draft); break;
     case EVENT_TAKE:
     case EVENT_COMPLETE:
     case EVENT_FAIL:
     case EVENT_HEARTBEAT: task_decide(&draft); break;
-    case EVENT_CANCEL: turn_decide(&draft, CAUSE_CANCELLED); break;
-    case EVENT_COMPENSATE: turn_decide(&draft, CAUSE_OPERATOR); break;
-    case EVENT_PAUSE: pause_decide(&draft, true); break;
-    case EVENT_RESUME: pause_decide(&draft, false); break;
-    case EVENT_RETRY: retry_decide(&draft); break;
+    case EVENT_CANCEL:
+    case EVENT_COMPENSATE:
+    case EVENT_PAUSE:
+    case EVENT_RESUME:
+    case EVENT_RETRY:
     case EVENT_SETTLE:
-    case EVENT_SKIP: by_hand_decide(&draft); break;
-    case EVENT_ABANDON: abandon_decide(&draft); break;
-    case EVENT_SIGNAL: signal_decide(&draft); break;
-    case EVENT_MIGRATE: migrate_decide(&draft); break;
+    case EVENT_SKIP:
+    case EVENT_ABANDON:
+    case EVENT_SIGNAL:
+    case EVENT_MIGRATE:
+    case EVENT_ANSWER: verb_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out, scratch);
@@ -777,11 +517,14 @@ struct wall run_due(const struct run *run)
 {
     if (run->now.state == RUN_QUEUED && !run->now.paused)
         return run->start.start_at;
-    if (!is_active(run))
+    if (!decide_is_active(run))
         return WALL_NONE;
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));
     if (!run->now.paused)
         due = wall_first(due, heap_due(&run->retries));
+    bool told = run->budget_told.us == run->now.compensate_until.us;
+    if (run->now.direction == DIRECTION_COMPENSATE && !run->now.paused && !told)
+        due = wall_first(due, run->now.compensate_until);
     if (!wall_is_set(run->start.deadline_at))
         return due;
     bool turnable = run->now.direction == DIRECTION_EXECUTE && !forward_pivot_passed(run) &&

@@ -86,6 +86,19 @@ bool draft_unclaim(struct draft *draft, const struct instance *instance, enum di
     return false;
 }
 
+struct render draft_render(const struct draft *draft, const struct instance *instance,
+                           enum direction direction, const struct effect_state *side)
+{
+    return (struct render){.run = draft->run,
+                           .instance = instance,
+                           .direction = direction,
+                           .generation = side->generation,
+                           .claim_no = side->claim_no,
+                           .step_input = side->step_input,
+                           .now = side->claimed_at,
+                           .env = draft->event->env};
+}
+
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,
                   const struct effect_state *side)
 {

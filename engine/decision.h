@@ -32,7 +32,8 @@
     X(EVENT_COMPENSATE, "compensate")                                                          \
     X(EVENT_ABANDON, "abandon")                                                                \
     X(EVENT_SIGNAL, "signal")   /* data for a wait_for; needs no reason */                     \
-    X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */
+    X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                       \
+    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -69,10 +70,11 @@ struct run_event {
         bool applied;        /* settle */
         bool force;
         struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
-        struct str name;   /* signal */
-        bool by_parent;    /* cancel, compensate: asked by the run whose child this is */
-        const struct plan *plan; /* migrate: to this version */
-        bool dry_run;            /* migrate: only says whether it could */
+        struct str input, step_input; /* retry: JSON texts, absent: as they are */
+        struct str name;              /* signal */
+        bool by_parent;               /* cancel, compensate: asked by the run whose child this is */
+        const struct plan *plan;      /* migrate: to this version */
+        bool dry_run;                 /* migrate: only says whether it could */
     } verb;
 };
 
@@ -142,6 +144,10 @@ void draft_command(struct draft *draft, const struct run_command *command);
 /* True if this very decision claimed the side: nothing of it was sent. Its command is taken back.
  */
 bool draft_unclaim(struct draft *draft, const struct instance *instance, enum direction direction);
+
+/* What rendering the action or compensation of a claimed side takes. */
+struct render draft_render(const struct draft *draft, const struct instance *instance,
+                           enum direction direction, const struct effect_state *side);
 
 /* The same for the common kinds. `side` is the full new state of ref's effect. */
 void draft_effect(struct draft *draft, const struct instance *instance, enum direction direction,

@@ -42,6 +42,8 @@ static enum park_reason failure_blocks(const struct run *run, const struct plan_
 {
     bool wait_parks =
         step->action.kind == ACTION_WAIT_FOR && step->action.wait_for.on_timeout == ON_TIMEOUT_PARK;
+    if (step->on_failure == ON_FAILURE_REPAIR)
+        return PARK_REPAIR;
     if (step->on_failure == ON_FAILURE_PARK || wait_parks)
         return PARK_STEP_FAILED;
     return forward_pivot_passed(run) ? PARK_PIVOT_PASSED : PARK_NONE;
@@ -92,6 +94,10 @@ static bool step_ready(const struct run *run, const struct instance *instance)
         return false;
     for (uint16_t i = 0; i < step->needs_count; i++)
         if (run->instances[step->needs[i]].standing != STANDING_DONE)
+            return false;
+    /* What is held back waits for everything that could still turn the run back. */
+    for (uint16_t i = 0; i < step->held_by_count; i++)
+        if (run->instances[step->held_by[i]].standing != STANDING_DONE)
             return false;
     return true;
 }

@@ -14,7 +14,7 @@
 enum { SQL_APPLY };
 static const char *const statements[] = {
     [SQL_APPLY] = "select saga.apply_or_raise_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
-                  "$12, $13, $14, $15, $16)",
+                  "$12, $13, $14, $15, $16, $17)",
 };
 
 enum slot_state {

@@ -70,9 +70,11 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
         .now = render->now,
         .step = render_scope_step,
         .step_arg = kept,
-        .input = run->input,
+        .input = run->inputs_count ? NULL : run->input,
     };
-    if (!out->input && json_parse(run->start.input, arena, &out->input, err) != 0)
+    uint32_t forward = render->instance ? render->instance->execute.claim_no : 0;
+    struct str input = run_input(run, render->direction, render->claim_no, forward);
+    if (!out->input && json_parse(input, arena, &out->input, err) != 0)
         return err_wrap(err, "stored input");
     if (render->instance && render->instance->item.len) {
         const struct group *group = run->instances[render->instance->step].group;
@@ -195,11 +197,21 @@ static const struct json *pointer_set(const struct json *value, struct str point
     return copy;
 }
 
-static int json_body_render(const struct plan_action *action, const struct expr_scope *scope,
-                            struct str key_sent, struct arena *arena, const struct json **body_json,
-                            struct str *out, struct err *err)
+/* What a person gave, else what the template makes. */
+static int value_render(const struct template *template, const struct json *given,
+                        const struct expr_scope *scope, struct arena *arena,
+                        const struct json **out, struct err *err)
 {
-    int code = template_render(action->http.body, scope, arena, body_json, err);
+    *out = given;
+    return given ? 0 : template_render(template, scope, arena, out, err);
+}
+
+static int json_body_render(const struct plan_action *action, const struct json *given,
+                            const struct expr_scope *scope, struct str key_sent,
+                            struct arena *arena, const struct json **body_json, struct str *out,
+                            struct err *err)
+{
+    int code = value_render(action->http.body, given, scope, arena, body_json, err);
     if (code)
         return err_wrap(err, "body");
     if ((*body_json)->kind == JSON_NONE)
@@ -228,7 +240,8 @@ static int body_render(const struct plan_action *action, const struct expr_scope
     case BODY_NONE: return 0;
     case BODY_JSON:
         *content_type = "application/json";
-        code = json_body_render(action, scope, key_sent, arena, body_json, &out->body, err);
+        code = json_body_render(action, out->given, scope, key_sent, arena, body_json, &out->body,
+                                err);
         break;
     case BODY_FORM:
         *content_type = "application/x-www-form-urlencoded";
@@ -323,7 +336,8 @@ static int sql_render(const struct plan_action *action, const struct expr_scope 
     struct str *args = arena_array(arena, struct str, action->sql.params_count);
     for (uint16_t i = 0; i < action->sql.params_count; i++) {
         const struct json *value;
-        if (template_render(action->sql.params[i], scope, arena, &value, err) != 0)
+        const struct json *given = out->given ? out->given->items[i] : NULL;
+        if (value_render(action->sql.params[i], given, scope, arena, &value, err) != 0)
             return err_wrap(err, "parameter $%u", i + 1u);
         args[i] = param_text(value, arena);
     }
@@ -352,7 +366,7 @@ static int exec_render(const struct plan_action *action, const struct expr_scope
         return err_wrap(err, "env");
     if (action->exec.stdin_body) {
         const struct json *value;
-        if (template_render(action->exec.stdin_body, scope, arena, &value, err) != 0)
+        if (value_render(action->exec.stdin_body, out->given, scope, arena, &value, err) != 0)
             return err_wrap(err, "stdin");
         out->body = value->kind == JSON_STRING ? value->text : json_text(value, arena);
     }
@@ -370,8 +384,9 @@ static int child_render(const struct render *render, const struct plan_action *a
     out->request.target = out->child;
     if (undo)
         return 0;
-    if (action->child.input) {
-        int code = template_render(action->child.input, scope, arena, body_json, err);
+    if (action->child.input || out->request.given) {
+        int code =
+            value_render(action->child.input, out->request.given, scope, arena, body_json, err);
         if (code)
             return err_wrap(err, "input");
     } else {
@@ -391,8 +406,8 @@ static int worker_render(const struct plan_action *action, const struct expr_sco
                          struct err *err)
 {
     *body_json = &json_null;
-    if (action->worker.payload &&
-        template_render(action->worker.payload, scope, arena, body_json, err) != 0)
+    if ((action->worker.payload || out->given) &&
+        value_render(action->worker.payload, out->given, scope, arena, body_json, err) != 0)
         return err_wrap(err, "payload");
     if ((*body_json)->kind == JSON_NONE)
         *body_json = &json_null;
@@ -409,6 +424,25 @@ static int worker_render(const struct plan_action *action, const struct expr_sco
 static const struct plan_action *render_plan_action(const struct render *render)
 {
     return step_action(&render->run->plan->steps[render->instance->step], render->direction);
+}
+
+const char *render_given_problem(const struct plan_action *action, const struct json *given)
+{
+    switch (action->kind) {
+    case ACTION_HTTP: return action->http.body_kind == BODY_JSON ? NULL : "it has no JSON body";
+    case ACTION_WORKER: return NULL;
+    case ACTION_CHILD: return given->kind == JSON_OBJECT ? NULL : "a child takes an object";
+    case ACTION_EXEC: return action->exec.stdin_body ? NULL : "its program reads no stdin";
+    case ACTION_SQL:
+        if (given->kind != JSON_LIST || given->count != action->sql.params_count)
+            return "a statement takes the list of its parameters, all of them";
+        return NULL;
+    case ACTION_SLEEP:
+    case ACTION_UNTIL:
+    case ACTION_WAIT_FOR:
+    case ACTION_NONE: break;
+    }
+    return "it sends nothing";
 }
 
 int render_action(const struct render *render, struct arena *arena, struct rendered *out,
@@ -431,6 +465,7 @@ int render_action(const struct render *render, struct arena *arena, struct rende
                                     MAX(render->instance->execute.generation, (uint16_t)1), arena);
     struct request *request = &out->request;
     request->action = action;
+    request->given = stored_value(render->step_input, arena);
     if (action->service != PLAN_SERVICE_NONE)
         request->service = &plan->services[action->service];
     switch (action->kind) {

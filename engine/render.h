@@ -15,6 +15,8 @@ struct render {
     const struct instance *instance;
     enum direction direction;
     uint16_t generation;
+    uint32_t claim_no;      /* of this key; 0: not claimed yet */
+    struct str step_input;  /* JSON text that a person gave for this key; absent: none */
     struct wall now;        /* first claim of this key: what `now()` says */
     const struct json *env; /* NULL: none declared */
 };
@@ -33,6 +35,10 @@ struct rendered {
  * Errors: ERR_INVALID, naming the part and the missing path; nothing may be sent then. */
 MUST_USE int render_action(const struct render *render, struct arena *arena, struct rendered *out,
                            struct err *err);
+
+/* Why a person cannot give this instead of what the action sends, in words that go on "step input:
+ * "; NULL: it can be given. */
+const char *render_given_problem(const struct plan_action *action, const struct json *given);
 
 /* The read that asks about the effect: in it, `key` is the key as the participant got it. The hash
  * is not set: a read may change between two attempts. Precondition: the action has a `reconcile`.

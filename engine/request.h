@@ -38,6 +38,9 @@ struct request {
         auth_secret;        /* http: basic user; bearer token or password; absent: none */
     struct str sign_secret; /* http: of the signature; absent: not signed */
     struct str body;        /* http body, exec stdin; absent: none */
+    /* What a person gave instead of what the workflow says: the JSON body, a worker's payload, a
+     * child's input, stdin, the list of a statement's parameters. NULL: nothing. */
+    const struct json *given;
 
     const struct str *args; /* exec: argv; sql: parameters as text, absent = NULL */
     uint16_t args_count;

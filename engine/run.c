@@ -119,18 +119,23 @@ const struct run_transition run_transitions[] = {
     {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
     {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
-    {RUN_COMPLETED, RUN_COMPENSATING, "the run whose child it is turns back"},
+    {RUN_COMPLETED, RUN_COMPENSATING,
+     "compensate within its window, or the run whose child it is turns back"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
     {RUN_RUNNING, RUN_PARKED,
-     "a person is needed: outcome unknown, pivot passed, on_failure: park"},
+     "a person is needed: outcome unknown, pivot passed, on_failure: park or repair"},
     {RUN_RUNNING, RUN_ABANDONED, "abandon"},
     {RUN_COMPENSATING, RUN_COMPENSATED, "everything applied was undone"},
-    {RUN_COMPENSATING, RUN_PARKED, "a compensation failed, or an unknown outcome is in the way"},
+    {RUN_COMPENSATING, RUN_PARKED,
+     "a compensation failed, an unknown outcome is in the way, or the budget of the way back "
+     "ended"},
     {RUN_COMPENSATING, RUN_ABANDONED, "abandon"},
     {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
     {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
     {RUN_PARKED, RUN_ABANDONED, "abandon"},
+    {RUN_COMPENSATED, RUN_COMPENSATING, "a step that counted as not applied was applied after all"},
+    {RUN_ABANDONED, RUN_PARKED, "a step that counted as not applied was applied after all"},
 };
 const size_t run_transitions_count = ARRAY_LEN(run_transitions);
 
@@ -140,6 +145,15 @@ bool run_transition_allowed(enum run_state from, enum run_state to)
         if (run_transitions[i].from == from && run_transitions[i].to == to)
             return true;
     return false;
+}
+
+bool run_transition_reaches(enum run_state from, enum run_state to)
+{
+    bool reaches = run_transition_allowed(from, to);
+    for (size_t i = 0; i < run_transitions_count && !reaches; i++)
+        reaches =
+            run_transitions[i].from == from && run_transition_allowed(run_transitions[i].to, to);
+    return reaches;
 }
 
 uint16_t shard_of(struct str run_id)
@@ -296,6 +310,8 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     side->output = text_keep(run, old.output, effect->state.output);
     side->error = text_keep(run, old.error, effect->state.error);
     side->answer = text_keep(run, old.answer, effect->state.answer);
+    side->step_input = text_keep(run, old.step_input, effect->state.step_input);
+    side->renewed = text_keep(run, old.renewed, effect->state.renewed);
     side->items = text_keep(run, old.items, effect->state.items);
     if (!side->items.ptr && old.generation == side->generation)
         side->items = old.items;
@@ -331,6 +347,38 @@ static void signal_apply(struct run *run, const struct record_signal *signal)
     run->signals = list;
 }
 
+struct str run_input(const struct run *run, enum direction direction, uint32_t claim_no,
+                     uint32_t forward)
+{
+    struct str input = run->start.input;
+    for (uint32_t i = 0; i < run->inputs_count; i++) {
+        const struct record_input *correction = &run->inputs[i];
+        bool back = correction->direction == DIRECTION_COMPENSATE;
+        uint32_t claim = back || direction == DIRECTION_EXECUTE ? claim_no : forward;
+        bool meant = !back || direction == DIRECTION_COMPENSATE;
+        if (meant && (!claim || claim >= correction->from_claim))
+            input = correction->input;
+    }
+    return input;
+}
+
+/* People correct few inputs, so the list may be copied to grow. */
+static void input_apply(struct run *run, const struct record_input *input)
+{
+    if (input->number <= run->inputs_count)
+        return;
+    ASSERT(input->number == run->inputs_count + 1);
+    struct record_input *list =
+        arena_array(&run->run_arena, struct record_input, run->inputs_count + 1);
+    if (run->inputs_count)
+        memcpy(list, run->inputs, run->inputs_count * sizeof(*list));
+    struct record_input *added = &list[run->inputs_count++];
+    *added = *input;
+    added->input = arena_str(&run->run_arena, input->input);
+    added->actor = arena_str(&run->run_arena, input->actor);
+    run->inputs = list;
+}
+
 void run_apply(struct run *run, const struct run_record *record)
 {
     ASSERT(record->kind == RECORD_START || run->now.state != RUN_NONE);
@@ -351,6 +399,7 @@ void run_apply(struct run *run, const struct run_record *record)
     }
     case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
     case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
+    case RECORD_INPUT: input_apply(run, &record->input); break;
     case RECORD_PIN: /* the image is of the old version until it is loaded again */
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
@@ -456,6 +505,8 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->effect.state.output = arena_str(arena, record->effect.state.output);
         record->effect.state.error = arena_str(arena, record->effect.state.error);
         record->effect.state.answer = arena_str(arena, record->effect.state.answer);
+        record->effect.state.step_input = arena_str(arena, record->effect.state.step_input);
+        record->effect.state.renewed = arena_str(arena, record->effect.state.renewed);
         record->effect.state.items = arena_str(arena, record->effect.state.items);
         break;
     case RECORD_RUN:
@@ -477,6 +528,10 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->inbox.id = arena_str(arena, record->inbox.id);
         record->inbox.outcome = arena_str(arena, record->inbox.outcome);
         record->inbox.answer = arena_str(arena, record->inbox.answer);
+        break;
+    case RECORD_INPUT:
+        record->input.input = arena_str(arena, record->input.input);
+        record->input.actor = arena_str(arena, record->input.actor);
         break;
     case RECORD_SIGNAL:
         record->signal.name = arena_str(arena, record->signal.name);

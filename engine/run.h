@@ -67,14 +67,17 @@ enum run_cause {
 };
 
 /* Why the run is parked. */
-#define PARK_REASONS(X)                                       \
-    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                \
-    X(PARK_COMPENSATION_FAILED, "compensation_failed")        \
-    X(PARK_PIVOT_PASSED, "pivot_passed")                      \
-    X(PARK_KEY_CONFLICT, "key_conflict")                      \
-    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */ \
-    X(PARK_CRASH_LOOP, "crash_loop")                          \
-    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */
+#define PARK_REASONS(X)                                                   \
+    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                            \
+    X(PARK_COMPENSATION_FAILED, "compensation_failed")                    \
+    X(PARK_PIVOT_PASSED, "pivot_passed")                                  \
+    X(PARK_KEY_CONFLICT, "key_conflict")                                  \
+    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */             \
+    X(PARK_CRASH_LOOP, "crash_loop")                                      \
+    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */ \
+    X(PARK_REPAIR, "repair")         /* on_failure: repair */             \
+    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                    \
+    X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */
 enum park_reason {
     PARK_NONE,
 #define X(id, name) id,
@@ -105,6 +108,8 @@ struct run_transition {
 extern const struct run_transition run_transitions[];
 extern const size_t run_transitions_count;
 bool run_transition_allowed(enum run_state from, enum run_state to);
+/* The same for what a store sees: one decision may lead through a second state. */
+bool run_transition_reaches(enum run_state from, enum run_state to);
 
 /* Names one effect: a step instance, a direction, a generation. */
 struct effect_ref {
@@ -139,6 +144,8 @@ struct effect_state {
     uint32_t findings;      /* what was learned about it otherwise than by an attempt's answer */
     enum outcome found;     /* what the newest of them says */
     struct str answer;      /* JSON text of the last answer, where `reconcile` may read it */
+    struct str step_input;  /* JSON text that a person gave instead of what the workflow says */
+    struct str renewed;     /* why this generation was begun after another; absent: the first */
     struct str output;      /* JSON text; absent: none */
     struct str error;       /* JSON text {code, status, message, body}; absent: none */
     /* Of a for_each's own side (item ""): the JSON list of [key, item] that its instances stand
@@ -157,6 +164,7 @@ struct effect_state {
     X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */                \
     X(RECORD_INBOX)   /* a row of the inbox is settled */                                          \
     X(RECORD_PIN)     /* the run goes on under another version of its workflow */                  \
+    X(RECORD_INPUT)   /* a person corrected the run's input, for what is claimed from then on */   \
     X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */    \
     X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
@@ -196,9 +204,9 @@ struct record_attempt {
     struct str error; /* JSON text or absent */
 };
 
-#define FINDING_SOURCES(X)                                                     \
-    X(FINDING_RECONCILE, "reconcile") /* the participant was asked */          \
-    X(FINDING_LATE, "late answer")    /* an attempt's answer, after its end */ \
+#define FINDING_SOURCES(X)                                                    \
+    X(FINDING_RECONCILE, "reconcile") /* the participant was asked */         \
+    X(FINDING_ANSWER, "answer")       /* the participant said so by itself */ \
     X(FINDING_PERSON, "person")       /* settle */
 enum finding_source {
     FINDING_NONE,
@@ -231,6 +239,7 @@ struct record_run {
     struct str output;  /* JSON text once completed */
     struct str residue; /* JSON list once ended or parked; absent: none */
     struct wall ended_at;
+    struct wall compensate_until; /* of a run that goes back; none: it has all the time it takes */
 };
 
 struct record_event {
@@ -256,6 +265,17 @@ struct record_signal {
     struct str actor;
 };
 
+/* The run's input from a claim on: what was claimed before keeps the one that it saw, and so does
+ * its compensation. A correction on the way back is for compensations alone. */
+struct record_input {
+    uint32_t number;     /* from 1 */
+    uint32_t from_claim; /* the first claim_no that it is for */
+    enum direction direction;
+    struct str input; /* JSON text */
+    struct wall at;
+    struct str actor;
+};
+
 struct record_pin {
     const struct plan *plan; /* borrowed; the image is loaded again under it */
 };
@@ -271,6 +291,7 @@ struct run_record {
         struct record_event event;
         struct record_inbox inbox;
         struct record_signal signal;
+        struct record_input input;
         struct record_pin pin;
     };
 };
@@ -311,11 +332,14 @@ struct run {
     uint16_t instances_count;
     struct record_signal *signals; /* in the order in which they came */
     uint32_t signals_count;
+    struct record_input *inputs; /* corrections, in their order */
+    uint32_t inputs_count;
     /* Memory only, kept by run_apply. */
     /* Sides with a next_at, by it: those that are retrying, and those that wait or, of a worker,
      * are claimed. */
     struct heap retries, waits;
     const struct json *input; /* parsed, for runs that read a large one many times; else NULL */
+    struct wall budget_told; /* memory only: the compensate_until that has passed and was seen to */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
 };
@@ -344,6 +368,11 @@ const char *run_check(const struct run *run);
 
 /* The signal of that name, NULL if none came. */
 const struct record_signal *run_signal(const struct run *run, struct str name);
+
+/* What `input` means for the direction of a side: `claim_no` is its own, `forward` its action's; 0:
+ * not claimed yet. */
+struct str run_input(const struct run *run, enum direction direction, uint32_t claim_no,
+                     uint32_t forward);
 
 /* NULL: there is no such item, or nothing was ever done about it, or its step has not begun. */
 struct instance *run_instance(const struct run *run, uint16_t step, struct str item);

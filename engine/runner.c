@@ -251,6 +251,8 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     work->event.verb.actor = arena_str(arena, verb->actor.ptr ? verb->actor : STR(""));
     work->event.verb.inbox_id = arena_str(arena, verb->inbox_id);
     work->event.verb.output = arena_str(arena, verb->output);
+    work->event.verb.input = arena_str(arena, verb->input);
+    work->event.verb.step_input = arena_str(arena, verb->step_input);
     work->event.verb.name = arena_str(arena, verb->name);
     work->event.verb.applied = verb->applied;
     work->event.verb.force = verb->force;

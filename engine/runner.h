@@ -56,7 +56,8 @@ MUST_USE int runner_start(struct runner *runner, const struct runner_start *star
 struct runner_verb {
     enum run_event_kind kind; /* EVENT_TAKE and later */
     struct str run_id, step, reason, actor, inbox_id, output;
-    struct str name; /* signal; its data is `output` */
+    struct str name;              /* signal; its data is `output` */
+    struct str input, step_input; /* retry; absent: as they are */
     bool applied, force, dry_run;
     const struct plan *plan;   /* EVENT_MIGRATE; referenced */
     struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */

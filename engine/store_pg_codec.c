@@ -46,6 +46,9 @@
     X(TIME, deadline_at, (start)->deadline_at)      \
     X(JSON, input, (start)->input)
 
+/* Of a run's own record alone: a start has none of it. */
+#define RUN_MORE_COLUMNS(X, now) X(TIME, compensate_until, (now)->compensate_until)
+
 /* After the columns of the run: they came later. */
 #define START_MORE_COLUMNS(X, start)     \
     X(TIME, start_at, (start)->start_at) \
@@ -87,7 +90,9 @@
     X(TIME, ask_until, (effect)->state.ask_until)             \
     X(INT4, findings, (effect)->state.findings)               \
     X(OUTCOME, found, (effect)->state.found)                  \
-    X(JSON, answer, (effect)->state.answer)
+    X(JSON, answer, (effect)->state.answer)                   \
+    X(JSON, step_input, (effect)->state.step_input)           \
+    X(TEXT_OR_NULL, renewed, (effect)->state.renewed)
 
 #define ATTEMPT_COLUMNS(X, attempt)         \
     X(INT4, number, (attempt)->number)      \
@@ -126,6 +131,14 @@
     X(TIME, at, (signal)->at)     \
     X(TEXT, actor, (signal)->actor)
 
+#define INPUT_COLUMNS(X, correction)                 \
+    X(INT4, number, (correction)->number)            \
+    X(INT4, from_claim, (correction)->from_claim)    \
+    X(DIRECTION, direction, (correction)->direction) \
+    X(JSON, input, (correction)->input)              \
+    X(TIME, at, (correction)->at)                    \
+    X(TEXT, actor, (correction)->actor)
+
 #define PIN_COLUMNS(X, pin) X(HASH, workflow_hash, (pin)->plan->hash)
 
 #define NAME_OF(kind, column, place) #column,
@@ -140,7 +153,8 @@ const char *const pgunit_types[LIST_COUNT] = {
 
 static const char *const start_names[] = {START_COLUMNS(NAME_OF, , ) RUN_COLUMNS(NAME_OF, )
                                               START_MORE_COLUMNS(NAME_OF, ) NULL};
-static const char *const run_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) RUN_COLUMNS(NAME_OF, ) NULL};
+static const char *const run_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) RUN_COLUMNS(NAME_OF, )
+                                            RUN_MORE_COLUMNS(NAME_OF, ) NULL};
 static const char *const effect_names[] = {
     RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) EFFECT_COLUMNS(NAME_OF, ) NULL};
 static const char *const attempt_names[] = {
@@ -152,6 +166,7 @@ static const char *const inbox_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INBOX_COLUM
 static const char *const signal_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) SIGNAL_COLUMNS(NAME_OF, )
                                                NULL};
 
+static const char *const input_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INPUT_COLUMNS(NAME_OF, ) NULL};
 static const char *const pin_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) PIN_COLUMNS(NAME_OF, ) NULL};
 
 const char *const *pgunit_columns(enum pgunit_list list)
@@ -167,6 +182,7 @@ const char *const *pgunit_columns(enum pgunit_list list)
     case LIST_INBOX: return inbox_names;
     case LIST_SIGNAL: return signal_names;
     case LIST_PIN: return pin_names;
+    case LIST_INPUT: return input_names;
     case LIST_COUNT: break;
     }
     ASSERT(!"a list");
@@ -233,6 +249,11 @@ static void put_TEXT(struct buf *out, struct str text)
 static void put_JSON(struct buf *out, struct str text)
 {
     put_bytes(out, OID_JSON, text);
+}
+
+static void put_TEXT_OR_NULL(struct buf *out, struct str text)
+{
+    put_bytes(out, OID_TEXT, text);
 }
 
 /* All zeros: there is none. */
@@ -346,9 +367,10 @@ static void put_start(struct pgunit *unit, const struct unit_run *run,
 
 static void put_run(struct pgunit *unit, const struct unit_run *run, const struct record_run *now)
 {
-    ROW_BEGIN(LIST_RUN, RUN_KEY_COLUMNS(ONE, ) RUN_COLUMNS(ONE, ));
+    ROW_BEGIN(LIST_RUN, RUN_KEY_COLUMNS(ONE, ) RUN_COLUMNS(ONE, ) RUN_MORE_COLUMNS(ONE, ));
     RUN_KEY_COLUMNS(PUT, run)
     RUN_COLUMNS(PUT, now)
+    RUN_MORE_COLUMNS(PUT, now)
     ROW_END();
 }
 
@@ -422,6 +444,15 @@ static void put_signal(struct pgunit *unit, const struct unit_run *run,
     ROW_END();
 }
 
+static void put_input(struct pgunit *unit, const struct unit_run *run,
+                      const struct record_input *input)
+{
+    ROW_BEGIN(LIST_INPUT, RUN_KEY_COLUMNS(ONE, ) INPUT_COLUMNS(ONE, ));
+    RUN_KEY_COLUMNS(PUT, run)
+    INPUT_COLUMNS(PUT, input)
+    ROW_END();
+}
+
 static void put_pin(struct pgunit *unit, const struct unit_run *run, const struct record_pin *pin)
 {
     ROW_BEGIN(LIST_PIN, RUN_KEY_COLUMNS(ONE, ) PIN_COLUMNS(ONE, ));
@@ -479,6 +510,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
         case RECORD_SIGNAL: put_signal(unit, run, &record->signal); break;
+        case RECORD_INPUT: put_input(unit, run, &record->input); break;
         case RECORD_PIN: put_pin(unit, run, &record->pin); break;
         case RECORD_BEGUN: break;
         case RECORD_NONE:
@@ -603,6 +635,7 @@ static struct sha256 hash_of(struct str binary)
 #define get_INT4(text) ((uint32_t)pg_int(text))
 #define get_BOOL(text) pg_bool(text)
 #define get_TEXT(text) (text)
+#define get_TEXT_OR_NULL(text) (text)
 #define get_JSON(text) (text)
 #define get_HASH(text) hash_of(text)
 #define get_TIME(text) pg_timestamp(text)
@@ -673,6 +706,18 @@ static void signal_read(struct pgreader *reader, struct record_signal *signal)
     SIGNAL_COLUMNS(GET_COLUMN, signal)
 }
 
+static void input_read(struct pgreader *reader, struct record_input *input)
+{
+    struct {
+        uint16_t shard;
+        struct str run_id;
+    } run;
+    if (!row_read_open(reader, 0 RUN_KEY_COLUMNS(ONE, ) INPUT_COLUMNS(ONE, )))
+        return;
+    RUN_KEY_COLUMNS(GET_COLUMN, &run)
+    INPUT_COLUMNS(GET_COLUMN, input)
+}
+
 bool image_hash(const struct str fields[IMAGE_COUNT], struct sha256 *out)
 {
     *out = hash_of(fields[IMAGE_workflow_hash]);
@@ -688,11 +733,14 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     struct str signal_list = fields[IMAGE_signals];
     struct pgreader signal_reader = {signal_list.ptr, signal_list.ptr + signal_list.len, false};
     uint32_t signals = signal_list.ptr ? list_open(&signal_reader, 1000) : 0;
+    struct str input_list = fields[IMAGE_inputs];
+    struct pgreader input_reader = {input_list.ptr, input_list.ptr + input_list.len, false};
+    uint32_t inputs = input_list.ptr ? list_open(&input_reader, 100000) : 0;
     *out = (struct image){.shard = (uint16_t)pg_int(fields[IMAGE_shard]),
                           .run_id = fields[IMAGE_run_id],
                           .workflow = fields[IMAGE_workflow]};
     image_hash(fields, &out->workflow_hash);
-    out->records = arena_array(arena, struct run_record, effects + signals + 3);
+    out->records = arena_array(arena, struct run_record, effects + signals + inputs + 3);
 
     struct record_start *start = &out->records[out->count].start;
     out->records[out->count++].kind = RECORD_START;
@@ -708,6 +756,11 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
         struct run_record *record = &out->records[out->count++];
         record->kind = RECORD_CLAIM;
         effect_read(&reader, plan, arena, &record->effect);
+    }
+    for (uint32_t i = 0; i < inputs && !input_reader.bad; i++) {
+        struct run_record *record = &out->records[out->count++];
+        record->kind = RECORD_INPUT;
+        input_read(&input_reader, &record->input);
     }
     for (uint32_t i = 0; i < signals && !signal_reader.bad; i++) {
         struct run_record *record = &out->records[out->count++];
@@ -727,7 +780,8 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     struct record_run *now = &out->records[out->count].run;
     out->records[out->count++].kind = RECORD_RUN;
     RUN_COLUMNS(GET_FIELD, now)
-    if (reader.bad || signal_reader.bad || now->state == RUN_NONE ||
+    RUN_MORE_COLUMNS(GET_FIELD, now)
+    if (reader.bad || signal_reader.bad || input_reader.bad || now->state == RUN_NONE ||
         now->direction == DIRECTION_NONE)
         return err_set(err, ERR_INTERNAL, "the rows of run \"" STR_FMT "\" do not fit its workflow",
                        STR_ARG(out->run_id));

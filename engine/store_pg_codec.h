@@ -17,7 +17,7 @@
 /* What saga.apply_v2 takes, in the order of its parameters. */
 #define PGUNIT_LISTS(X)                \
     X(LIST_START, "saga.start_v2")     \
-    X(LIST_RUN, "saga.run_v1")         \
+    X(LIST_RUN, "saga.run_v2")         \
     X(LIST_CLAIM, "saga.effect_v2")    \
     X(LIST_EFFECT, "saga.effect_v2")   \
     X(LIST_ATTEMPT, "saga.attempt_v1") \
@@ -25,7 +25,8 @@
     X(LIST_EVENT, "saga.event_v1")     \
     X(LIST_INBOX, "saga.inbox_v1")     \
     X(LIST_SIGNAL, "saga.signal_v1")   \
-    X(LIST_PIN, "saga.pin_v1")
+    X(LIST_PIN, "saga.pin_v1")         \
+    X(LIST_INPUT, "saga.input_v1")
 enum pgunit_list {
 #define X(id, type) id,
     PGUNIT_LISTS(X)
@@ -89,7 +90,9 @@ struct pgreader {
     X(start_at)          \
     X(parent)            \
     X(depth)             \
-    X(signals)
+    X(signals)           \
+    X(inputs)            \
+    X(compensate_until)
 enum image_column {
 #define X(name) IMAGE_##name,
     IMAGE_COLUMNS(X)

@@ -82,6 +82,18 @@ static const char *signal_write(struct stub_row *row, const struct record_signal
     return NULL;
 }
 
+static const char *input_write(struct stub_row *row, const struct record_input *input)
+{
+    struct record_input *list = arena_array(row->arena, struct record_input, row->inputs_count + 1);
+    if (input->number != row->inputs_count + 1)
+        return "an input is corrected out of order";
+    for (uint32_t i = 0; i < row->inputs_count; i++)
+        list[i] = row->inputs[i];
+    list[row->inputs_count++] = *input;
+    row->inputs = list;
+    return NULL;
+}
+
 const char *stub_row_write(struct stub_row *row, const struct run_record *record)
 {
     struct record_effect *effect;
@@ -106,7 +118,8 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
             effect->state.items = items;
         return NULL;
     case RECORD_RUN:
-        if (run_state_is_terminal(row->now.state))
+        if (run_state_is_terminal(row->now.state) && record->run.state != row->now.state &&
+            !run_transition_reaches(row->now.state, record->run.state))
             return "the run goes on after it has ended";
         row->now = record->run;
         row->has_run_record = true;
@@ -119,6 +132,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
         row->events = record->event.seq;
         return NULL;
     case RECORD_SIGNAL: return signal_write(row, &record->signal);
+    case RECORD_INPUT: return input_write(row, &record->input);
     case RECORD_PIN: row->plan = record->pin.plan; return NULL;
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
@@ -134,8 +148,8 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
 const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struct arena *arena,
                                        uint32_t *count)
 {
-    struct run_record *records =
-        arena_array(arena, struct run_record, row->effects_count + row->signals_count + 3);
+    struct run_record *records = arena_array(
+        arena, struct run_record, row->effects_count + row->signals_count + row->inputs_count + 3);
     *count = 0;
     records[(*count)++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -148,6 +162,8 @@ const struct run_record *stub_row_load(struct stub_row *row, bool pickups, struc
             effect->state.pickups++;
         records[(*count)++] = (struct run_record){.kind = RECORD_CLAIM, .effect = *effect};
     }
+    for (uint32_t i = 0; i < row->inputs_count; i++)
+        records[(*count)++] = (struct run_record){.kind = RECORD_INPUT, .input = row->inputs[i]};
     for (uint32_t i = 0; i < row->signals_count; i++)
         records[(*count)++] = (struct run_record){.kind = RECORD_SIGNAL, .signal = row->signals[i]};
     if (row->has_run_record)

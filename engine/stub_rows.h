@@ -21,6 +21,8 @@ struct stub_row {
     uint32_t events;
     struct record_signal *signals;
     uint32_t signals_count;
+    struct record_input *inputs;
+    uint32_t inputs_count;
 };
 
 /* The unit with everything it points at, in the arena: its bytes are final. */

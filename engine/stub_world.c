@@ -252,6 +252,7 @@ static void record_tell(struct stub_world *world, const struct run_record *recor
     case RECORD_START:
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
+    case RECORD_INPUT:
     case RECORD_EVENT:
     case RECORD_PIN:
     case RECORD_SIGNAL:

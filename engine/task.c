@@ -202,14 +202,6 @@ static void repeated(struct draft *draft, const struct effect_state *side)
                         : "it was given up: its worker was silent too long");
 }
 
-/* What came too late to count is told in the history. */
-static void late_note(struct draft *draft, const struct instance *instance)
-{
-    const struct plan_step *step = &draft->run->plan->steps[instance->step];
-    draft_event(draft, "late answer", key_instance(step, instance->item, draft->scratch),
-                str_z(run_event_name(draft->event->kind)));
-}
-
 bool task_report_decide(struct draft *draft)
 {
     enum direction direction;
@@ -224,8 +216,15 @@ bool task_report_decide(struct draft *draft)
         lost(draft, "the token is not the one of its newest take");
         return false;
     }
-    if (run_state_is_terminal(draft->run->now.state) && side->state == STEP_CLAIMED) {
-        late_note(draft, instance);
+    bool complete = draft->event->kind == EVENT_COMPLETE;
+    bool over = run_state_is_terminal(draft->run->now.state) && side->state == STEP_CLAIMED;
+    /* Nobody else has taken it since, so its word is certain, however late. */
+    if (complete &&
+        (over || side->state == STEP_UNKNOWN || (side->state == STEP_SKIPPED && side->by_hand))) {
+        attempt_reply(draft, instance, direction, draft->event->task.reply);
+        return true;
+    }
+    if (over) {
         lost(draft, "the run has ended");
         return false;
     }
@@ -237,10 +236,8 @@ bool task_report_decide(struct draft *draft)
         return false;
     }
     /* Its worker was thought lost and nobody else has taken it yet: late, but certain. */
-    bool late = draft->event->kind == EVENT_COMPLETE && side->maybe_applied &&
+    bool late = complete && side->maybe_applied &&
                 (side->state == STEP_RETRYING || side->state == STEP_WAITING);
-    if (side->state == STEP_UNKNOWN && draft->event->kind == EVENT_COMPLETE)
-        late_note(draft, instance); /* evidence for whoever settles it */
     if (side->state != STEP_CLAIMED && !late) {
         repeated(draft, side);
         return false;

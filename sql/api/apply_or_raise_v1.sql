@@ -9,10 +9,10 @@ language sql security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
     select saga.apply_or_raise_v2(p_token, p_lane, p_epoch, p_seq, p_crc, p_shards,
-                                  saga.starts_from_v1(p_starts), p_runs,
+                                  saga.starts_from_v1(p_starts), saga.runs_from_v1(p_runs),
                                   saga.effects_from_v1(p_claims),
                                   saga.effects_from_v1(p_effects), p_attempts, null, p_events,
-                                  p_inbox, null, null);
+                                  p_inbox, null, null, null);
 $$;
 comment on function saga.apply_or_raise_v1(
     text, text, bigint, bigint, bigint, bigint, saga.start_v1[], saga.run_v1[], saga.effect_v1[],

@@ -7,9 +7,10 @@
 -- SAG03 gap, SAG04 already; and what saga.apply_v2 raises.
 create or replace function saga.apply_or_raise_v2(
     p_token text, p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
-    p_starts saga.start_v2[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
+    p_starts saga.start_v2[], p_runs saga.run_v2[], p_claims saga.effect_v2[],
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_findings saga.finding_v1[], p_events saga.event_v1[],
-    p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[])
+    p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
+    p_inputs saga.input_v1[])
 returns timestamptz
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -28,7 +29,7 @@ begin
     end if;
     select * into v_answer
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, p_starts, p_runs, p_claims,
-                         p_effects, p_attempts, p_findings, p_events, p_inbox, p_signals, p_pins, 0, '');
+                         p_effects, p_attempts, p_findings, p_events, p_inbox, p_signals, p_pins, p_inputs, 0, '');
     if v_answer.verdict <> 'applied' then
         raise exception '%', v_answer.verdict
               using errcode = case v_answer.verdict when 'fenced' then 'SAG01'
@@ -40,7 +41,7 @@ begin
 end
 $$;
 comment on function saga.apply_or_raise_v2(
-    text, text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v1[], saga.effect_v2[],
+    text, text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v2[], saga.effect_v2[],
     saga.effect_v2[], saga.attempt_v1[], saga.finding_v1[], saga.event_v1[], saga.inbox_v1[], saga.signal_v1[],
-    saga.pin_v1[]) is
+    saga.pin_v1[], saga.input_v1[]) is
     'Writes the record of a SQL action in the transaction of the action. [action]';

@@ -2,7 +2,7 @@
 --
 --   lane, epoch, seq, crc   the receipt: seq must be the lane's last one plus 1
 --   shards                  bit per shard that the unit touches
---   starts ... pins         records by kind; null: none of that kind
+--   starts ... inputs        records by kind; null: none of that kind
 --   release, release_to     bit per shard that the lane hands over to another lane
 --
 -- Answers as data, so that the caller never has to read an error:
@@ -19,17 +19,19 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, signal, audit_head. The
+-- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input, signal,
+-- audit_head. The
 -- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
 -- every unit.
 create or replace function saga.apply_v2(
     p_lane text, p_epoch bigint, p_seq bigint, p_crc bigint, p_shards bigint,
-    p_starts saga.start_v2[], p_runs saga.run_v1[], p_claims saga.effect_v2[],
+    p_starts saga.start_v2[], p_runs saga.run_v2[], p_claims saga.effect_v2[],
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_findings saga.finding_v1[],
     p_events saga.event_v1[],
     p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
+    p_inputs saga.input_v1[],
     p_release bigint, p_release_to text,
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
 language plpgsql security definer
@@ -107,6 +109,7 @@ begin
             p_findings := array(select x from unnest(p_findings) x where run_id <> all (v_taken));
             p_events := array(select x from unnest(p_events) x where run_id <> all (v_taken));
             p_inbox := array(select x from unnest(p_inbox) x where run_id <> all (v_taken));
+            p_inputs := array(select x from unnest(p_inputs) x where run_id <> all (v_taken));
             p_signals := array(select x from unnest(p_signals) x where run_id <> all (v_taken));
             if cardinality(p_starts) <> v_done then
                 raise exception 'wrote % of % rows (start)', v_done, cardinality(p_starts)
@@ -129,7 +132,8 @@ begin
            set state = u.state::saga.run_state, direction = u.direction::saga.direction,
                turn = u.turn, cause = u.cause::saga.run_cause,
                park_reason = u.park_reason::saga.park_reason, paused = u.paused,
-               ended_at = u.ended_at, error = u.error, output = u.output, residue = u.residue
+               ended_at = u.ended_at, error = u.error, output = u.output, residue = u.residue,
+               compensate_until = u.compensate_until
           from (select * from unnest(p_runs) offset 0) u
          where r.shard = u.shard and r.run_id = u.run_id;
         get diagnostics v_done = row_count;
@@ -146,13 +150,14 @@ begin
                                  maybe_applied, by_hand, output_invalid, outcome, request_hash,
                                  claimed_at, budget_at, key_valid_until, next_at, ended_at,
                                  output, error, items, unknown_at, ask_until, findings, found,
-                                 answer)
+                                 answer, step_input, renewed)
         select c.shard, c.run_id, c.step_id, c.item, c.direction::saga.direction, c.generation,
                c.state::saga.step_state, c.claim_no, c.attempts, c.attempts_free,
                c.attempts_base, c.pickups, c.maybe_applied, c.by_hand, c.output_invalid,
                c.outcome::saga.outcome, c.request_hash, c.claimed_at, c.budget_at,
                c.key_valid_until, c.next_at, c.ended_at, c.output, c.error, c.items,
-               c.unknown_at, c.ask_until, c.findings, c.found::saga.outcome, c.answer
+               c.unknown_at, c.ask_until, c.findings, c.found::saga.outcome, c.answer,
+               c.step_input, c.renewed
           from (select * from unnest(p_claims) offset 0) c
           join saga.run r on r.shard = c.shard and r.run_id = c.run_id and r.turn = c.turn;
         get diagnostics v_done = row_count;
@@ -173,7 +178,7 @@ begin
                key_valid_until = u.key_valid_until, next_at = u.next_at, ended_at = u.ended_at,
                output = u.output, error = u.error, unknown_at = u.unknown_at,
                ask_until = u.ask_until, findings = u.findings, found = u.found::saga.outcome,
-               answer = u.answer
+               answer = u.answer, step_input = u.step_input, renewed = u.renewed
           from (select x.*, x.direction::saga.direction as side
                   from unnest(p_effects) x offset 0) u
          where e.shard = u.shard and e.run_id = u.run_id and e.step_id = u.step_id
@@ -232,6 +237,12 @@ begin
                   using errcode = 'check_violation';
         end if;
     end if;
+    if p_inputs is not null then
+        insert into saga.input (shard, run_id, number, from_claim, direction, input, at, actor)
+        select i.shard, i.run_id, i.number, i.from_claim, i.direction::saga.direction, i.input,
+               i.at, i.actor
+          from unnest(p_inputs) i;
+    end if;
     if p_signals is not null then
         insert into saga.signal (shard, run_id, name, data, at, actor)
         select s.shard, s.run_id, s.name, s.data, s.at, s.actor
@@ -260,7 +271,7 @@ begin
 end
 $$;
 comment on function saga.apply_v2(
-    text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v1[], saga.effect_v2[],
+    text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v2[], saga.effect_v2[],
     saga.effect_v2[], saga.attempt_v1[], saga.finding_v1[], saga.event_v1[], saga.inbox_v1[],
-    saga.signal_v1[], saga.pin_v1[], bigint, text) is
+    saga.signal_v1[], saga.pin_v1[], saga.input_v1[], bigint, text) is
     'Writes one unit of a lane as one transaction. [engine]';

@@ -12,7 +12,9 @@ as $$
                            e.detail as reason, 'done' as outcome, e.seq as place
                       from unnest(p_events) e
                      where e.actor <> '' and e.actor !~ '^run:'
-                       and e.what not in ('turned back', 'parked', 'late answer', 'output failed')
+                       and e.what not in ('turned back', 'parked', 'late answer', 'late success',
+                                          'output failed', 'output invalid', 'child timed out',
+                                          'signal', 'answer')
                     union all
                     select i.shard, clock_timestamp(), i.kind, i.actor, i.run_id,
                            coalesce(i.body ->> 'step', ''), coalesce(i.body ->> 'reason', ''),
@@ -20,7 +22,8 @@ as $$
                       from unnest(p_inbox) u
                       join saga.inbox i on i.shard = u.shard and i.id = u.id
                      where u.outcome <> 'done'
-                       and i.kind not in ('start', 'signal', 'complete', 'fail', 'heartbeat')
+                       and i.kind not in ('start', 'signal', 'answer', 'complete', 'fail',
+                                          'heartbeat')
                    ) x) a
      where a.acts is not null;
 $$;

@@ -11,7 +11,7 @@ begin
     if coalesce(p_run_id, '') = '' then
         raise exception '% needs a run id', p_kind using errcode = 'invalid_parameter_value';
     end if;
-    if p_kind <> 'signal' and coalesce(length(p_reason), 0) not between 1 and 1000 then
+    if p_kind not in ('signal', 'answer') and coalesce(length(p_reason), 0) not between 1 and 1000 then
         raise exception '% needs a reason of 1 to 1000 characters: it is kept with the act', p_kind
               using errcode = 'invalid_parameter_value';
     end if;

@@ -24,7 +24,7 @@ create table saga.finding (
     step_id    text collate "C" not null,
     item       text collate "C" not null,
     at         timestamptz not null,
-    source     text not null check (source in ('reconcile', 'late answer', 'person')),
+    source     text not null check (source in ('reconcile', 'answer', 'person')),
     says       saga.outcome not null,
     status     integer,
     detail     text not null,

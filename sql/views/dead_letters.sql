@@ -4,14 +4,17 @@ create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
        p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
        coalesce(r.residue, '[]') as residue,
-       array_remove(case r.park_reason
+       array_remove(case r.park_reason::text
             when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
             when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
             when 'pivot_passed' then array['retry', 'skip', 'abandon']
             when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
             when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
             when 'crash_loop' then array['retry', 'compensate', 'abandon']
-            when 'quarantine' then array['retry', 'abandon'] end,
+            when 'quarantine' then array['retry', 'abandon']
+            when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
+            when 'compensation_budget' then array['retry', 'skip', 'abandon']
+            when 'late_success' then array['compensate', 'abandon'] end,
            case when b.blocked then 'retry' end) as next_verbs,
        r.created_at,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
@@ -21,6 +24,7 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'attempts', e.attempts, 'maybe_applied', e.maybe_applied,
                    'request_hash', pg_catalog.encode(e.request_hash, 'hex'),
                    'key_valid_until', saga.time_text(e.key_valid_until),
+                   'renewed', e.renewed, 'step_input', e.step_input,
                    'unknown_since', saga.time_text(case when e.maybe_applied
                                                         then e.unknown_at end),
                    'output', e.output, 'error', e.error)
@@ -89,7 +93,7 @@ comment on column saga.dead_letters.version is 'version of the definition under 
 comment on column saga.dead_letters.tenant is 'whom it belongs to; null: nobody in particular';
 comment on column saga.dead_letters.reason is
     'outcome_unknown, compensation_failed, pivot_passed, key_conflict, step_failed, crash_loop, '
-    'quarantine';
+    'quarantine, repair (retry it with a corrected input), compensation_budget, late_success';
 comment on column saga.dead_letters.parked_at is 'when it was parked';
 comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';

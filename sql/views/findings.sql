@@ -14,7 +14,7 @@ comment on column saga.findings.key is 'the key that it is about';
 comment on column saga.findings.number is 'place among the findings about that key, from 1';
 comment on column saga.findings.at is 'when';
 comment on column saga.findings.source is
-    'reconcile (the participant was asked), late answer, person (settle)';
+    'reconcile (the participant was asked), answer (it said so by itself), person (settle)';
 comment on column saga.findings.says is
     'applied, refused, in_progress, retryable (proven not applied), unknown (it cannot tell)';
 comment on column saga.findings.status is 'status of the answer to the question; null: none';

@@ -12,7 +12,7 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
                     e.maybe_applied, e.by_hand, e.output_invalid, e.outcome, e.request_hash,
                     e.claimed_at, e.budget_at, e.key_valid_until, e.next_at, e.ended_at,
                     e.output, e.error, e.items, e.unknown_at, e.ask_until, e.findings, e.found,
-                    e.answer)::saga.effect_v2
+                    e.answer, e.step_input, e.renewed)::saga.effect_v2
                    order by e.item <> '', e.claim_no)
           from (select distinct on (x.step_id, x.item, x.direction) x.* -- the index backward
                   from saga.effect x
@@ -25,6 +25,12 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
        (select pg_catalog.array_agg(
                    (s.shard, s.run_id, s.name, s.data, s.at, s.actor)::saga.signal_v1 order by s.at)
           from saga.signal s
-         where s.shard = r.shard and s.run_id = r.run_id) as signals
+         where s.shard = r.shard and s.run_id = r.run_id) as signals,
+       (select pg_catalog.array_agg(
+                   (i.shard, i.run_id, i.number, i.from_claim, i.direction, i.input, i.at,
+                    i.actor)::saga.input_v1 order by i.number)
+          from saga.input i
+         where i.shard = r.shard and i.run_id = r.run_id) as inputs,
+       r.compensate_until
   from saga.run r
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id;

@@ -30,7 +30,7 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
     union all
     select f.at, f.run_id, f.step_id || case when f.item = '' then '' else '.' || f.item end,
            case f.source when 'reconcile' then 'asked' when 'person' then 'settled'
-                         else 'late answer' end,
+                         else 'answered' end,
            case f.says when 'retryable' then 'not applied' when 'in_progress' then 'in progress'
                        when 'unknown' then 'cannot tell' else f.says::text end ||
            case when f.detail = '' then '' else ': ' || f.detail end ||

@@ -225,6 +225,7 @@ static void test_calls(void **state)
         {CONTROL_POST, "/v1/runs", ROLE_SUBMIT},
         {CONTROL_POST, "/v1/runs/order-1/signal", ROLE_SUBMIT},
         {CONTROL_POST, "/v1/runs/order-1/signal/", ROLE_OPERATE},
+        {CONTROL_POST, "/v1/answers", ROLE_SUBMIT},
         {CONTROL_POST, "/v1/queues/q/take", ROLE_SUBMIT},
         {CONTROL_POST, "/v1/tasks/complete", ROLE_SUBMIT},
         {CONTROL_POST, "/v1/runs/order-1/cancel", ROLE_OPERATE},

@@ -223,11 +223,12 @@ static void half_delivered_pipeline_is_ended(void **state)
     PGconn *frozen = pg_test_connect("lease", "saga_engine");
     pg_test_sql(frozen, "set application_name = 'sagad a write'");
     pg_test_sql(frozen, "begin");
-    assert_string_equal(pg_test_sql(frozen,
-                                    "select verdict from saga.apply_v2('a', %llu, 2, 0, 0, null, "
-                                    "null, null, null, null, null, null, null, null, null, 0, '')",
-                                    (unsigned long long)epoch),
-                        "applied");
+    assert_string_equal(
+        pg_test_sql(frozen,
+                    "select verdict from saga.apply_v2('a', %llu, 2, 0, 0, null, "
+                    "null, null, null, null, null, null, null, null, null, null, 0, '')",
+                    (unsigned long long)epoch),
+        "applied");
     open_rig(&b, "b", lock_b);
     rig_wait(&b, &b.owns, 1);
     while (b.shards != UINT64_MAX)

@@ -155,6 +155,7 @@ static void undone_check(struct world *world, const struct row_run *row,
                row->now.residue.len ? row->now.residue.ptr : "(none)");
 }
 
+/* What was told of a step late, or by a person, may make its undo late, too. */
 static void order_check(struct world *world, const struct row_run *row, uint16_t index)
 {
     const struct plan_step *step = &row->plan->steps[index];
@@ -162,7 +163,8 @@ static void order_check(struct world *world, const struct row_run *row, uint16_t
     if (!undo_span(world, row, index, &mine, &last))
         return;
     for (uint16_t i = 0; i < step->needs_count; i++)
-        if (undo_span(world, row, step->needs[i], &before, &end) && before < last)
+        if (undo_span(world, row, step->needs[i], &before, &end) && before < last &&
+            !row->told[index] && !row->told[step->needs[i]])
             world_fail(world, "run %s undid %s before %s, which was built on it", row->id.ptr,
                        row->plan->steps[step->needs[i]].id, step->id);
 }
@@ -187,8 +189,7 @@ static void done_check(struct world *world, const struct row_run *row, uint16_t 
         world_fail(world, "run %s is completed without step %s", row->id.ptr, name.ptr);
     else if (forward->state.state != STEP_APPLIED && forward->state.state != STEP_SKIPPED &&
              step->on_failure != ON_FAILURE_CONTINUE &&
-             !(forward->state.state == STEP_UNKNOWN &&
-               step->action.on_unknown == ON_UNKNOWN_CONTINUE))
+             step->action.on_unknown != ON_UNKNOWN_CONTINUE)
         world_fail(world, "run %s is completed, but step %s is %s", row->id.ptr, name.ptr,
                    step_state_name(forward->state.state));
     if (newest(row, index, item, DIRECTION_COMPENSATE))
@@ -218,14 +219,17 @@ static bool in_motion(const struct effect_state *side)
            (side->state == STEP_UNKNOWN && wall_is_set(side->next_at)); /* it is asked about */
 }
 
-/* No more items than max_parallel are in motion, in either direction. */
+/* No more items than max_parallel are in motion, in either direction. What a person had sent again,
+ * or asked about again, does not count: all that had stopped goes on at once. */
 static void width_check(struct world *world, const struct row_run *row, uint16_t index)
 {
     const struct plan_step *step = &row->plan->steps[index];
     uint32_t moving[DIRECTION_COMPENSATE + 1] = {0};
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct record_effect *effect = &row->effects[i];
-        if (effect->ref.step == index && effect->ref.item.len && in_motion(&effect->state))
+        bool again = effect->state.attempts_base > 0 || effect->state.state == STEP_UNKNOWN;
+        if (effect->ref.step == index && effect->ref.item.len && in_motion(&effect->state) &&
+            !(again && row->retried))
             moving[effect->ref.direction]++;
     }
     if (moving[DIRECTION_EXECUTE] > step->max_parallel ||
@@ -242,6 +246,8 @@ static void turn_check(struct world *world, const struct row_run *row,
 {
     const struct effect_ref *ref = &undo->ref;
     const struct record_effect *mine = newest(row, ref->step, ref->item, DIRECTION_EXECUTE);
+    if (row->told[ref->step])
+        return; /* what was learned late is undone late */
     if (row->plan->steps[ref->step].compensate.kind == ACTION_SQL)
         return; /* a first attempt has no row before it has ended */
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -279,6 +285,20 @@ static void join_check(struct world *world, const struct row_run *row,
         }
 }
 
+/* What is held back begins when nothing is left that could turn the run back. */
+static void hold_check(struct world *world, const struct row_run *row,
+                       const struct record_effect *begun)
+{
+    const struct plan_step *step = &row->plan->steps[begun->ref.step];
+    for (uint16_t i = 0; i < step->held_by_count && begun->ref.generation == 1; i++) {
+        const struct record_effect *other =
+            newest(row, step->held_by[i], STR(""), DIRECTION_EXECUTE);
+        if (!other || other->state.state == STEP_CLAIMED || other->state.state == STEP_RETRYING)
+            world_fail(world, "run %s sent %s, which is held back, before %s was done", row->id.ptr,
+                       step->id, row->plan->steps[step->held_by[i]].id);
+    }
+}
+
 void loops_check(struct world *world, const struct row_run *row)
 {
     for (uint16_t step = 0; step < row->plan->steps_count; step++)
@@ -286,8 +306,10 @@ void loops_check(struct world *world, const struct row_run *row)
             width_check(world, row, step);
     for (uint32_t i = 0; i < row->effects_count; i++)
         if (row->effects[i].ref.direction == DIRECTION_EXECUTE &&
-            row->effects[i].state.state == STEP_CLAIMED)
+            row->effects[i].state.state == STEP_CLAIMED) {
             join_check(world, row, &row->effects[i]);
+            hold_check(world, row, &row->effects[i]);
+        }
     for (uint32_t i = 0; i < row->effects_count; i++)
         if (row->effects[i].ref.item.len && row->effects[i].ref.direction == DIRECTION_COMPENSATE &&
             row->effects[i].state.state == STEP_CLAIMED)
@@ -296,8 +318,21 @@ void loops_check(struct world *world, const struct row_run *row)
 
 /* --- all of a run ---------------------------------------------------------------------------- */
 
+/* Compensated says that nothing is left but what was declared, or what a person took over. */
+static void residue_check(struct world *world, const struct row_run *row)
+{
+    static const char *const whys[] = {"\"why\":\"not_undone\"", "\"why\":\"unknown\"",
+                                       "\"why\":\"open\""};
+    struct str residue = row->now.residue;
+    for (size_t i = 0; row->now.state == RUN_COMPENSATED && residue.len && i < ARRAY_LEN(whys); i++)
+        if (memmem(residue.ptr, residue.len, whys[i], strlen(whys[i])))
+            world_fail(world, "run %s is called compensated, its residue is %s", row->id.ptr,
+                       residue.ptr);
+}
+
 static void row_check(struct world *world, const struct row_run *row)
 {
+    residue_check(world, row);
     if (row->now.state != RUN_PARKED && !world_rests(world, row))
         world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
     for (uint32_t i = 0; i < row->effects_count; i++)

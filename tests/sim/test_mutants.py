@@ -42,12 +42,18 @@ MUTANTS = [
      "if (verdict.outcome == OUTCOME_UNKNOWN || accepted) {", "if (accepted) {"),
     ("an early \"not applied\" is believed", "engine/ask.c",
      "reply->sent_at.us < settled.us;", "false;"),
-    ("an answer counts from when it is read, not from when it was asked for", "engine/ask.c",
-     "reply->sent_at.us < settled.us;", "draft->event->now.us < settled.us;"),
     ("a question that failed counts as \"not applied\"", "engine/ask.c",
      "if (is_readable(reply)) {",
      "if (reply->kind == REPLY_HTTP && reply->status >= 500)\n"
      "        finding.says = OUTCOME_RETRYABLE;\n    else if (is_readable(reply)) {"),
+    ("a late success of a run that was undone is forgotten", "engine/decide.c",
+     "if (unwind_is_open(draft->run))\n            success_is_late(draft);",
+     "if (false)\n            success_is_late(draft);"),
+    ("a held step does not wait", "engine/forward.c",
+     "for (uint16_t i = 0; i < step->held_by_count; i++)",
+     "for (uint16_t i = 0; i < 0; i++)"),
+    ("a corrected input is also that of what was claimed before", "engine/run.c",
+     "if (meant && (!claim || claim >= correction->from_claim))", "if (meant)"),
     ("accepted counts as done", "engine/outcome.c",
      "return OUTCOME_IN_PROGRESS;\n    if (status >= 200", "return OUTCOME_APPLIED;\n    if (status >= 200"),
     ("what was asked about in vain is sent again", "engine/unknown.c",
@@ -144,7 +150,7 @@ MUTANTS = [
      "== ACTION_WORKER && side->state == STEP_WAITING)\n        offer_command",
      "== ACTION_NONE && side->state == STEP_WAITING)\n        offer_command"),
     ("a failure counts although its worker was given up", "engine/task.c",
-     "bool late = draft->event->kind == EVENT_COMPLETE && side->maybe_applied &&",
+     "bool late = complete && side->maybe_applied &&",
      "bool late = side->maybe_applied &&"),
     ("a heartbeat does not keep the task", "engine/task.c",
      "            side.next_at = next;\n", ""),
@@ -160,12 +166,12 @@ MUTANTS = [
      "!work->decision.answer.code) {\n        struct runner_answer now = {.task = "
      "work->decision.task};\n        answer_send(work, &now);\n    }\n}"),
     ("a claimed task is sent anew by a take-over", "engine/decide.c",
-     "if (step_action(plan_step_of(draft, instance), direction)->kind == ACTION_WORKER)\n"
+     "if (step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER)\n"
      "        task_recover(draft, instance, direction);",
-     "if (side->state == STEP_CLAIMED && step_action(plan_step_of(draft, instance), "
+     "if (side->state == STEP_CLAIMED && step_action(decide_step(draft, instance), "
      "direction)->kind == ACTION_WORKER) {\n        struct effect_state again = *side;\n        "
      "task_offer(draft, instance, direction, &again);\n        draft_effect(draft, instance, "
-     "direction, &again);\n    } else if (step_action(plan_step_of(draft, instance), "
+     "direction, &again);\n    } else if (step_action(decide_step(draft, instance), "
      "direction)->kind == ACTION_WORKER)\n        task_recover(draft, instance, direction);"),
     ("a queued run starts before its time", "engine/decide.c",
      "draft->event->hold ||\n        !wall_passed(run->start.start_at, draft->event->now))",

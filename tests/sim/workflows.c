@@ -110,6 +110,8 @@ static void effect_step_write(struct rand *rand, unsigned step, bool last, bool 
         buf_add_z(out, "    effect: irreversible\n");
         if (rand_chance(rand, 50))
             buf_add_z(out, "    on_failure: continue\n");
+        else if (rand_chance(rand, 40))
+            buf_add_z(out, "    hold: true\n");
     } else if (rand_chance(rand, worker ? 60 : 15)) {
         buf_add_z(out, "    effect: idempotent\n");
     }

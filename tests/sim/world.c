@@ -249,6 +249,9 @@ static void effect_update(struct record_effect *row, const struct record_effect 
 static void record_write(struct world *world, struct row_run *row, const struct run_record *record)
 {
     struct record_effect *effect;
+    if ((record->kind == RECORD_CLAIM || record->kind == RECORD_EFFECT) &&
+        record->effect.state.by_hand)
+        row->told[record->effect.ref.step] = true;
     switch (record->kind) {
     case RECORD_START:
         row->start = record->start;
@@ -283,9 +286,9 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         }
         break;
     case RECORD_RUN:
-        /* A completed child is undone when its parent asks. */
-        if (run_state_is_terminal(row->now.state) &&
-            !(row->now.state == RUN_COMPLETED && record->run.cause == CAUSE_PARENT))
+        /* A completed child is undone when its parent asks; late successes open a run again. */
+        if (run_state_is_terminal(row->now.state) && record->run.state != row->now.state &&
+            !run_transition_reaches(row->now.state, record->run.state))
             world_fail(world, "run %s goes on after it has ended", row->id.ptr);
         if (world->now < row->start.start_at.us &&
             (record->run.state == RUN_RUNNING || record->run.state == RUN_COMPLETED))
@@ -299,6 +302,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             world_fail(world, "run %s writes event %u after %u", row->id.ptr, record->event.seq,
                        row->events);
         row->events = record->event.seq;
+        row->retried = row->retried || str_eq(record->event.what, STR("retry"));
         break;
     case RECORD_SIGNAL:
         ASSERT(row->signals_count < ARRAY_LEN(row->signals));
@@ -308,10 +312,17 @@ static void record_write(struct world *world, struct row_run *row, const struct 
                            record->signal.name.ptr);
         row->signals[row->signals_count++] = record->signal;
         break;
+    case RECORD_INPUT:
+        ASSERT(row->inputs_count < ARRAY_LEN(row->inputs));
+        row->inputs[row->inputs_count++] = record->input;
+        break;
     case RECORD_PIN: row->plan = record->pin.plan; break;
+    case RECORD_FINDING:
+        if (record->finding.source == FINDING_ANSWER)
+            row->told[record->finding.ref.step] = true;
+        break;
     case RECORD_INBOX: schedule_settled(world, record->inbox.id); break;
     case RECORD_ATTEMPT:
-    case RECORD_FINDING:
     case RECORD_BEGUN: break;
     case RECORD_NONE:
     case RECORD_KIND_COUNT: ASSERT(!"a record");
@@ -497,7 +508,8 @@ static void sim_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 static void row_load(struct world *world, struct daemon *daemon, struct row_run *row, bool pickups)
 {
     struct run_record *records =
-        arena_array(&world->arena, struct run_record, row->effects_count + row->signals_count + 3);
+        arena_array(&world->arena, struct run_record,
+                    row->effects_count + row->signals_count + row->inputs_count + 3);
     uint32_t count = 0;
     records[count++] = (struct run_record){.kind = RECORD_START, .start = row->start};
     for (uint32_t i = 0; i < row->effects_count; i++) {
@@ -510,6 +522,8 @@ static void row_load(struct world *world, struct daemon *daemon, struct row_run 
             effect->state.pickups++;
         records[count++] = (struct run_record){.kind = RECORD_CLAIM, .effect = *effect};
     }
+    for (uint32_t i = 0; i < row->inputs_count; i++)
+        records[count++] = (struct run_record){.kind = RECORD_INPUT, .input = row->inputs[i]};
     for (uint32_t i = 0; i < row->signals_count; i++)
         records[count++] = (struct run_record){.kind = RECORD_SIGNAL, .signal = row->signals[i]};
     if (row->has_run_record)
@@ -613,6 +627,30 @@ static void reply_later(struct world_event *event, struct delivery *delivery, in
     next->incarnation = event->incarnation;
 }
 
+static void verb_send(struct world *world, const struct runner_verb *verb);
+
+/* A participant says what it did under a key, to whoever is there to hear it. */
+static void called_back(struct world_event *event)
+{
+    struct ledger_entry *entry = event->data;
+    struct str key = str_z(entry->key);
+    if (!entry->effects && !entry->refuses)
+        return; /* there is nothing to tell */
+    verb_send(event->world, &(struct runner_verb){.kind = EVENT_ANSWER,
+                                                  .run_id = key_run_id(key),
+                                                  .name = key,
+                                                  .applied = entry->effects > 0,
+                                                  .output = STR("{\"id\":\"called\"}"),
+                                                  .reason = STR("called back"),
+                                                  .actor = STR("sim")});
+}
+
+static void call_back_some(struct world *world, struct ledger_entry *entry)
+{
+    if (world_fault(world, world->faults.call_back, 30))
+        world_schedule(world, world_between_ms(world, 1, 40000), -1, entry, called_back);
+}
+
 /* What was accepted is done, or turns out not to be possible. */
 static void accepted_done(struct world_event *event)
 {
@@ -622,6 +660,7 @@ static void accepted_done(struct world_event *event)
         entry->refuses = true;
     else
         world_effect(event->world, entry);
+    call_back_some(event->world, entry);
     world_trace(event->world, "participant: %s was %s", entry->key,
                 entry->refuses ? "refused at last" : "done at last");
 }
@@ -671,6 +710,7 @@ static void participant_work(struct world *world, struct delivery *delivery)
         return;
     }
     world_effect(world, entry);
+    call_back_some(world, entry);
     delivery->reply.status = world_fault(world, world->faults.error_after, 10) ? 500 : 200;
     delivery->reply.body = world_fault(world, world->faults.poison, 5) ? STR("{\"id\":\"poison\"}")
                                                                        : STR("{\"id\":\"first\"}");
@@ -1294,6 +1334,9 @@ static void verb_some(struct world_event *event)
     world_schedule(world, world_between_ms(world, 100, 12000), -1, run, verb_some);
     if (verb.kind == EVENT_ABANDON && !rand_chance(&world->rand, 10))
         return;
+    if (verb.kind == EVENT_RETRY && rand_chance(&world->rand, 20))
+        verb.input = arena_printf(&world->arena, "{\"id\":\"%s\",\"n\":%u}", run->id,
+                                  (unsigned)rand_below(&world->rand, 1000));
     if (verb.kind == EVENT_SKIP) {
         verb.step = arena_printf(&world->arena, STR_FMT "%s", STR_ARG(some_instance(world, run)),
                                  rand_chance(&world->rand, 30) ? ":compensate" : "");
@@ -1369,6 +1412,14 @@ static void operator_help(struct world *world, struct row_run *row)
         verb.step = arena_printf(&world->arena, STR_FMT ":%s", STR_ARG(name),
                                  direction_name(effect->ref.direction));
         verb.applied = world_ledger(world, key)->effects > 0;
+        /* A person may err; the participant knows better, and says so in the end. */
+        if (verb.applied && row->now.direction == DIRECTION_COMPENSATE &&
+            effect->ref.direction == DIRECTION_EXECUTE && world->faults.call_back &&
+            rand_chance(&world->rand, 50)) {
+            verb.applied = false;
+            world_schedule(world, world_between_ms(world, 1, 20000), -1, world_ledger(world, key),
+                           called_back);
+        }
         verb_send(world, &verb);
         return;
     }

@@ -38,6 +38,7 @@ struct world_faults {
     bool error_after;     /* 500 after the effect */
     bool accept;          /* 202 where it can be asked: the work is done, or refused, later */
     bool ask_fails;       /* questions are not answered, or with what proves nothing */
+    bool call_back;       /* participants say by themselves what they did, at any time later */
     bool ask_lags;        /* a read does not see the newest effects yet */
     bool poison;          /* answers that the database refuses to store */
     bool cancel;          /* operators cancel */
@@ -86,6 +87,10 @@ struct row_run {
     uint32_t events;
     struct record_signal signals[4];
     uint32_t signals_count;
+    struct record_input inputs[8];
+    uint32_t inputs_count;
+    bool retried;  /* a person has let it go on */
+    bool told[16]; /* by step: a person, or the participant late, said what became of it */
     int created_lane;
     uint64_t created_seq;
 };

@@ -15,11 +15,14 @@
  *                                    not_sent, sql SQLSTATE, sql_open, exec CODE, timeout
  *     reply STEP child_END [BODY]    done, undone, abandoned, refused, started
  *     told STEP STATUS|WORD [BODY]   the same, an answer to the newest question of a reconcile
+ *     told_late DURATION STEP ...    the same, to a question that was asked so long ago
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
  *     reload                         forget the image, rebuild it from the rows
- *     cancel|pause|resume|retry|compensate|abandon
+ *     cancel|pause|resume|compensate|abandon
+ *     retry [input JSON | step_input JSON]
+ *     answer KEY applied|refused [JSON]    the participant says so by itself
  *     settle STEP applied|not_applied [force]    skip STEP
  *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
  *     complete|fail|fail_for_now|heartbeat STEP [as NAME] [JSON]    with that token
@@ -51,7 +54,8 @@ struct scene {
     bool has_run_row;
     struct record_effect effects[ROWS_MAX];
     struct record_signal signals[8];
-    uint32_t effects_count, events, signals_count;
+    struct record_input inputs[8];
+    uint32_t effects_count, events, signals_count, inputs_count;
     struct {
         struct str name, token;
     } takes[TAKES_MAX];
@@ -176,6 +180,10 @@ static void record_print(struct scene *scene, const struct run_record *record)
                    STR_ARG(record->event.detail));
         break;
     case RECORD_PIN: break;
+    case RECORD_INPUT:
+        buf_printf(&scene->out, "    input %u from claim %u: " STR_FMT "\n", record->input.number,
+                   record->input.from_claim, STR_ARG(record->input.input));
+        break;
     case RECORD_SIGNAL:
         buf_printf(&scene->out, "    signal " STR_FMT " " STR_FMT "\n",
                    STR_ARG(record->signal.name), STR_ARG(record->signal.data));
@@ -241,6 +249,10 @@ static void row_keep(struct scene *scene, const struct run_record *from)
         assert_true(scene->signals_count < ARRAY_LEN(scene->signals));
         scene->signals[scene->signals_count++] = record.signal;
     }
+    if (record.kind == RECORD_INPUT) {
+        assert_true(scene->inputs_count < ARRAY_LEN(scene->inputs));
+        scene->inputs[scene->inputs_count++] = record.input;
+    }
     if (record.kind == RECORD_RUN) {
         scene->run_row = record.run;
         scene->has_run_row = true;
@@ -280,6 +292,9 @@ static void reload(struct scene *scene, bool crashed)
             run_apply(scene->run,
                       &(struct run_record){.kind = RECORD_CLAIM, .effect = scene->effects[i]});
     }
+    for (uint32_t i = 0; i < scene->inputs_count; i++)
+        run_apply(scene->run,
+                  &(struct run_record){.kind = RECORD_INPUT, .input = scene->inputs[i]});
     for (uint32_t i = 0; i < scene->signals_count; i++)
         run_apply(scene->run,
                   &(struct run_record){.kind = RECORD_SIGNAL, .signal = scene->signals[i]});
@@ -342,7 +357,7 @@ static void scene_forget(struct scene *scene)
     run_free(scene->run);
     scene->run = NULL;
     scene->has_run_row = false;
-    scene->effects_count = scene->events = scene->signals_count = 0;
+    scene->effects_count = scene->events = scene->signals_count = scene->inputs_count = 0;
 }
 
 static void play_start(struct scene *scene, struct str input, int64_t delay_us)
@@ -428,9 +443,9 @@ static void reply_read(struct str what, struct str rest, struct reply *reply)
     }
 }
 
-static void play_reply(struct scene *scene, struct str rest, bool asked)
+static void play_reply(struct scene *scene, struct str rest, bool asked, int64_t ago_us)
 {
-    struct reply reply = {.sent_at = scene->now, .ended_at = scene->now};
+    struct reply reply = {.sent_at = {scene->now.us - ago_us}, .ended_at = scene->now};
     struct run_event event = {.kind = EVENT_REPLY};
     enum direction direction;
     struct instance *instance = instance_read(scene, word_next(&rest), &direction);
@@ -457,7 +472,24 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
         decide(scene, &event);
         return;
     }
-    event.verb.step = word_next(&rest);
+    if (event.kind == EVENT_ANSWER) { /* answer KEY applied|refused [JSON] */
+        event.verb.name = word_next(&rest);
+        event.verb.applied = str_eq(word_next(&rest), STR("applied"));
+        event.verb.output = rest_of(rest).len ? rest_of(rest) : STR_NONE;
+        event.verb.reason = STR("called back");
+        event.verb.actor = STR("tester");
+        decide(scene, &event);
+        return;
+    }
+    if (event.kind == EVENT_RETRY) { /* retry [input JSON | step_input JSON] */
+        struct str what = word_next(&rest);
+        if (str_eq(what, STR("input")))
+            event.verb.input = rest_of(rest);
+        else if (str_eq(what, STR("step_input")))
+            event.verb.step_input = rest_of(rest);
+    } else {
+        event.verb.step = word_next(&rest);
+    }
     event.verb.by_parent = str_eq(event.verb.step, STR("by_parent"));
     if (event.verb.by_parent)
         event.verb.step = STR("");
@@ -518,9 +550,12 @@ static void play_line(struct scene *scene, struct str line)
         assert_true(duration_parse(word_next(&rest), &duration_us));
         play_start(scene, rest_of(rest), duration_us);
     } else if (str_eq(word, STR("reply"))) {
-        play_reply(scene, rest, false);
+        play_reply(scene, rest, false, 0);
     } else if (str_eq(word, STR("told"))) {
-        play_reply(scene, rest, true);
+        play_reply(scene, rest, true, 0);
+    } else if (str_eq(word, STR("told_late"))) {
+        assert_true(duration_parse(word_next(&rest), &duration_us));
+        play_reply(scene, rest, true, duration_us);
     } else if (str_eq(word, STR("wait"))) {
         assert_true(duration_parse(word_next(&rest), &duration_us));
         scene->now = wall_add(scene->now, duration_us);

@@ -322,6 +322,7 @@ static void refuses_unsound_writes(void **state)
     assert_string_equal(stub_row_write(&result.row, &record),
                         "an effect of step flight is updated that was never claimed");
     record = (struct run_record){.kind = RECORD_RUN, .run = result.row.now};
+    record.run.state = RUN_RUNNING;
     assert_string_equal(stub_row_write(&result.row, &record), "the run goes on after it has ended");
     record = (struct run_record){.kind = RECORD_EVENT, .event = {.seq = 99}};
     assert_non_null(stub_row_write(&result.row, &record));
