@@ -387,6 +387,7 @@ static void sql_open(struct daemon *daemon)
                                          .uri = daemon->o.action_database,
                                          .daemon = daemon->o.name,
                                          .lanes = daemon->o.action_database ? ACTION_LANES : 0,
+                                         .egress = &daemon->o.config->egress,
                                          .reply = invoke_reply,
                                          .reply_arg = daemon->invoke,
                                          .commit_answer = daemon_commit_answer,

@@ -15,6 +15,9 @@
  *     localhost, local, internal, home.arpa, test or svc.
  *  4. Everything else may be connected to.
  *
+ * libcurl is asked before it connects; libpq cannot be, so there the connection is judged when it
+ * stands, before anything is sent on it.
+ *
  * An IPv6 address that stands for an IPv4 one (mapped, compatible, NAT64, 6to4) is judged as that.
  */
 #ifndef ENGINE_EGRESS_H
