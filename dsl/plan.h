@@ -130,13 +130,15 @@ static inline bool action_kind_waits(enum action_kind kind)
 
 enum body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_TEXT };
 
-/* KEY_PLACE_TASK: a worker gets it with its task. */
+/* KEY_PLACE_TASK: a worker gets it with its task. KEY_PLACE_GUARD: a database keeps it, by the
+ * participant kit (engine/guard.h); nothing is sent to one that has none. */
 enum key_place {
     KEY_PLACE_NONE,
     KEY_PLACE_HEADER,
     KEY_PLACE_QUERY,
     KEY_PLACE_BODY,
-    KEY_PLACE_TASK
+    KEY_PLACE_TASK,
+    KEY_PLACE_GUARD
 };
 enum key_format { KEY_FORMAT_PLAIN, KEY_FORMAT_UUID, KEY_FORMAT_SHA256 };
 

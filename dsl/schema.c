@@ -62,7 +62,8 @@ const struct lang_key lang_keys[] = {
     {LANG_SERVICE, "outcomes", LANG_GROUP_LIST, LANG_OUTCOME, 0, NULL, NULL, NULL,
      "Maps answers to outcomes, for all actions of the service."},
     {LANG_SERVICE, "idempotency", LANG_NONE_OR_GROUP, LANG_IDEMPOTENCY, 0, NULL, NULL,
-     "header Idempotency-Key, not honoured", "How the service takes the idempotency key."},
+     "header Idempotency-Key, not honoured",
+     "How the service takes the idempotency key. Of a database with saga_guard: `ttl` alone."},
     {LANG_SERVICE, "limits", LANG_ANY, 0, P, NULL, NULL, NULL, "In flight, rate, retry share."},
     {LANG_SERVICE, "breaker", LANG_ANY, 0, P, NULL, NULL, NULL, "Circuit breaker."},
 

@@ -87,6 +87,31 @@ const struct ctl_verb ctl_verbs[] = {
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},
+    {.name = "conform",
+     .group = GROUP_FILES,
+     .args = "FILE STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_FILE,
+     .summary = "put a service to the test: does it honour keys, undo, and refuse what comes late?",
+     .about =
+         "Sends what the step of the workflow and its compensation would send, with keys of its\n"
+         "own: the same key again, at once, with another body, a number written otherwise, after\n"
+         "a cut connection; the undo, the undo again, the undo of nothing, and what comes late.\n"
+         "Answers are judged by the `outcomes` of the file. It does REAL things at the service\n"
+         "and undoes what it can; what it cannot is listed as left behind.\n"
+         "Without --input one is made up from the schema. {n} in it becomes six digits, other\n"
+         "ones for each new effect: --input '{\"order_id\": \"ORD-{n}\"}'.\n"
+         "Needs no daemon. Exit: 0 no check failed, 1 one did, 2 invalid file or input.",
+     .options =
+         {
+             {OPT_INPUT, "the run's input (default: a sample)"},
+             {OPT_URL, "the service's base address (default: the file's)"},
+             {OPT_CONFIG, "sagad.yaml, for services, secrets and env"},
+             {OPT_TIMEOUT, "of one request (default: the step's)"},
+             {OPT_YES, "do not ask"},
+         },
+     .run = ctl_verb_conform},
     {.name = "graph",
      .group = GROUP_FILES,
      .args = "FILE",

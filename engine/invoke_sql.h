@@ -10,7 +10,13 @@
  * tables.
  *
  * On another database (a service with a postgres:// URL) it is a plain transaction; a connection
- * lost in COMMIT is `commit_lost`, everything lost before that is certainly not applied.
+ * lost in COMMIT is `commit_lost`, everything lost before that is certainly not applied. Where the
+ * participant kit is installed there (guard.h; looked for once per connection) it happens once per
+ * key: the transaction begins with a claim, keeps the result, and a repeat gets that result. A lost
+ * COMMIT is then asked of the kit, for the invocation's timeout and at least 10 s, before it is
+ * `commit_lost`. Reads, which are always rolled back, and pure actions are not guarded. An action
+ * whose service declares `idempotency` is answered with REPLY_NOT_CONNECTED where the kit is
+ * missing.
  *
  * Statements get their parameters bound as text, see `saga.key`, `saga.run`, `saga.step`,
  * `saga.attempt`, `saga.action`, `saga.compensates` and `saga.deadline` as settings of the

@@ -461,8 +461,12 @@ int render_action(const struct render *render, struct arena *arena, struct rende
         key_instance(&plan->steps[render->instance->step], render->instance->item, arena);
     out->key_sent = key_format(out->key, action->idempotency.format, arena);
     if (render->direction == DIRECTION_COMPENSATE)
-        out->compensates = key_make(render->run->id, out->instance, DIRECTION_EXECUTE,
-                                    MAX(render->instance->execute.generation, (uint16_t)1), arena);
+        out->compensates =
+            key_format(key_make(render->run->id, out->instance, DIRECTION_EXECUTE,
+                                MAX(render->instance->execute.generation, (uint16_t)1), arena),
+                       step_action(&plan->steps[render->instance->step], DIRECTION_EXECUTE)
+                           ->idempotency.format,
+                       arena);
     struct request *request = &out->request;
     request->action = action;
     request->given = stored_value(render->step_input, arena);

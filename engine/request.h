@@ -55,7 +55,7 @@ struct invocation {
     struct str run_id;
     struct str step;        /* instance: "charge" or "send.3" */
     struct str key;         /* in the form the participant gets (format applied); absent: a read */
-    struct str compensates; /* execute key, on compensations only */
+    struct str compensates; /* execute key as the participant got it, on compensations only */
     struct str reconciles;  /* the key that a read asks about, as the participant got it */
     enum direction direction;
     uint32_t attempt; /* 1-based */

@@ -14,11 +14,16 @@ SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
 $(if $(filter-out $(SQL_VIEWS),$(wildcard sql/views/*.sql)),\
      $(error not in SQL_VIEWS of sql/sql.mk: $(filter-out $(SQL_VIEWS),$(wildcard sql/views/*.sql))))
 
-$(BUILD)/sql/bundle.c: sql/bundle.awk sql/sql.mk sql/roles.sql sql/grants.sql $(SQL_MIGRATIONS) $(SQL_API)
+# The participant kit, for other databases: `sagad guard --print`.
+SQL_GUARD      := $(patsubst %,sql/guard/%.sql,schema hash claim done keys keep close)
+$(if $(filter-out $(SQL_GUARD),$(wildcard sql/guard/*.sql)),\
+     $(error not in SQL_GUARD of sql/sql.mk: $(filter-out $(SQL_GUARD),$(wildcard sql/guard/*.sql))))
+
+$(BUILD)/sql/bundle.c: sql/bundle.awk sql/sql.mk sql/roles.sql sql/grants.sql $(SQL_MIGRATIONS) $(SQL_API) $(SQL_GUARD)
 	$(call say,AWK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)awk -f sql/bundle.awk roles sql/roles.sql migrations $(SQL_MIGRATIONS) \
-	    api $(SQL_API) grants sql/grants.sql >$@.tmp && mv $@.tmp $@
+	    api $(SQL_API) grants sql/grants.sql guard $(SQL_GUARD) >$@.tmp && mv $@.tmp $@
 
 $(BUILD)/sql/bundle.o: $(BUILD)/sql/bundle.c sql/bundle.h
 	$(call say,CC,$<)

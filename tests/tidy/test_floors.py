@@ -48,7 +48,8 @@ header_floor.update({
     "dsl/dsl.h": 2, "dsl/compiler.h": 2, "dsl/expr_tree.h": 1, "dsl/expr_eval.h": 1,
     "dsl/jsonschema_tree.h": 1, "dsl/plan.h": 1, "dsl/expr.h": 1, "dsl/diag.h": 1,
     "engine/request.h": 3, "engine/run.h": 3, "engine/limits.h": 0, "engine/port.h": 6,
-    "dsl/test_plan.h": 1, "engine/version.h": 0, "engine/api_impl.h": 7, "engine/runner_impl.h": 6, "engine/decide_impl.h": 5, "engine/store_pg_impl.h": 7,
+    "dsl/test_plan.h": 1, "engine/version.h": 0, "engine/api_impl.h": 7, "engine/runner_impl.h": 6,
+    "engine/decide_impl.h": 5, "engine/store_pg_impl.h": 7, "engine/invoke_sql_impl.h": 7,
 })
 headers = [os.path.join(d, f) for d in ("dsl", "compensations", "engine", "engine/base")
            for f in os.listdir(d) if f.endswith(".h")]
