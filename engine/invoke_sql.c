@@ -556,7 +556,7 @@ static void slot_down(void *arg, const struct err *err, bool is_final)
 
 static const char *slot_problem(void *arg, const char *host, const struct sockaddr *peer)
 {
-    return egress_problem(slot_of(arg)->pool->sql->o.egress, str_z(host), peer);
+    return egress_problem(sql_slot_of(arg)->pool->sql->o.egress, str_z(host), peer);
 }
 
 static void slot_connect(struct slot *slot)
