@@ -263,6 +263,7 @@ struct plan_service {
     const struct template *auth_secret; /* bearer token, basic password, oauth2 client_secret */
     const char *auth_token_url;         /* oauth2 */
     const char *auth_scope;             /* oauth2; NULL: none */
+    const struct template *sign_secret; /* of the HMAC over each request; NULL: not signed */
     struct plan_idempotency idempotency;
     int64_t timeout_us; /* 0: not declared */
     const struct plan_outcome_rule *outcomes;

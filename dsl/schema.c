@@ -55,6 +55,8 @@ const struct lang_key lang_keys[] = {
      "Headers of every request."},
     {LANG_SERVICE, "auth", LANG_GROUP, LANG_AUTH, 0, NULL, NULL, NULL,
      "How the service knows us. Secrets are written `${{ secrets.NAME }}`."},
+    {LANG_SERVICE, "sign", LANG_GROUP, LANG_SIGN, 0, NULL, NULL, "not signed",
+     "Signs each request, so that the service can tell who sent it and that it is whole."},
     {LANG_SERVICE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, NULL,
      "Of one attempt, for steps that name none."},
     {LANG_SERVICE, "outcomes", LANG_GROUP_LIST, LANG_OUTCOME, 0, NULL, NULL, NULL,
@@ -77,6 +79,9 @@ const struct lang_key lang_keys[] = {
     {LANG_OAUTH2, "client_id", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Who we are there."},
     {LANG_OAUTH2, "client_secret", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Our secret there."},
     {LANG_OAUTH2, "scope", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Scopes, with blanks between them."},
+
+    {LANG_SIGN, "hmac", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL,
+     "The secret that both sides know, `${{ secrets.NAME }}`, of HMAC-SHA256."},
 
     {LANG_IDEMPOTENCY, "header", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The header's name."},
     {LANG_IDEMPOTENCY, "query", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The query parameter's name."},

@@ -18,6 +18,8 @@
     X(LANG_BASIC, "basic", "`basic`", "User and password.")                                    \
     X(LANG_OAUTH2, "oauth2", "`oauth2`",                                                       \
       "OAuth 2 client credentials: a token is fetched, kept and renewed.")                     \
+    X(LANG_SIGN, "sign", "`sign`",                                                             \
+      "How a service can tell that a request is ours and whole: header `Saga-Signature`.")     \
     X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                        \
       "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "     \
       "counts as honoured only where a `ttl` is declared.")                                    \

@@ -5,6 +5,7 @@
 #include "engine/api_impl.h"
 #include "engine/failpoint.h"
 #include "engine/key.h"
+#include "engine/log.h"
 
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct verb_call {
     struct api *api;
     struct control_request *request;
     struct runner_verb verb;
+    struct err refusal;
 };
 
 static void verb_reply(struct control_request *request, struct str run_id, enum run_state state)
@@ -26,11 +28,35 @@ static void verb_reply(struct control_request *request, struct str run_id, enum 
     control_reply(request, 200, json_text(out, arena));
 }
 
+static void refusal_kept(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    if (answer->err.code) /* nothing came of the verb: that it was tried may be lost */
+        log_warn("a refused verb is not in the audit: %s", answer->err.text);
+    problem_err(call->request, &call->refusal);
+}
+
+/* A refusal leaves no record of its own: what was tried is kept before the answer. */
+static void refusal_keep(struct verb_call *call, const struct err *refusal)
+{
+    struct arena *arena = control_arena(call->request);
+    const struct runner_verb *verb = &call->verb;
+    const char *params[] = {run_event_name(verb->kind),         arena_str(arena, verb->run_id).ptr,
+                            arena_str(arena, verb->step).ptr,   arena_str(arena, verb->actor).ptr,
+                            arena_str(arena, verb->reason).ptr, refusal->text};
+    call->refusal = *refusal;
+    store_pg_query(call->api->o.store, "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)",
+                   params, ARRAY_LEN(params), refusal_kept, call);
+}
+
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
-    if (answer->err.code)
+    if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
+        call->verb.kind != EVENT_ANSWER)
+        refusal_keep(call, &answer->err);
+    else if (answer->err.code)
         problem_err(call->request, &answer->err);
     else
         verb_reply(call->request, call->verb.run_id, answer->state);

@@ -197,6 +197,85 @@ static void people_read(struct reader *reader, const struct node *node)
     reader->config->people = people;
 }
 
+static void ranges_read(struct reader *reader, const struct node *list, bool deny,
+                        struct egress_range *ranges)
+{
+    struct egress *egress = &reader->config->egress;
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->count; i++) {
+        const char *text = text_read(reader, list->items[i], "egress");
+        if (!text)
+            continue;
+        struct egress_range range = {.deny = deny};
+        const char *problem = egress_range_parse(str_z(text), &range);
+        if (problem)
+            complain(reader, "E901", list->items[i], "`%s` is no range of addresses: %s", text,
+                     problem);
+        else
+            ranges[egress->count++] = range;
+    }
+}
+
+static void egress_read(struct reader *reader, const struct node *node)
+{
+    const struct node *allow = node_get(node, "allow"), *deny = node_get(node, "deny");
+    bool lists = (!allow || allow->kind == NODE_LIST) && (!deny || deny->kind == NODE_LIST);
+    if (node->kind != NODE_MAP || node->count != (uint32_t)(!!allow + !!deny) || !lists) {
+        complain(reader, "E902", node, "`egress` has the form {allow: [RANGE], deny: [RANGE]}");
+        return;
+    }
+    uint32_t count = (allow ? allow->count : 0) + (deny ? deny->count : 0);
+    struct egress_range *ranges = arena_array(&reader->config->arena, struct egress_range, count);
+    reader->config->egress.ranges = ranges;
+    ranges_read(reader, allow, false, ranges);
+    ranges_read(reader, deny, true, ranges);
+}
+
+static void role_read(struct reader *reader, const struct pair *pair, struct access_grant *grants,
+                      uint32_t room)
+{
+    struct access *access = &reader->config->access;
+    enum access_role role = access_role_of(pair->key->text);
+    if (role == ROLE_NONE) {
+        struct diag *diag = complain(reader, "E903", pair->key, "unknown role `" STR_FMT "`",
+                                     STR_ARG(pair->key->text));
+        diag_help(reader->diags, diag, "roles are read, submit, operate and admin");
+        return;
+    }
+    if (pair->value->kind != NODE_LIST) {
+        complain(reader, "E901", pair->value, "the role `%s` needs a list like [group:ops]",
+                 access_role_name(role));
+        return;
+    }
+    for (uint32_t i = 0; i < pair->value->count && access->count < room; i++) {
+        const struct node *item = pair->value->items[i];
+        const char *text = text_read(reader, item, "roles");
+        struct access_grant grant = {.role = role};
+        const char *problem = text ? access_grant_parse(str_z(text), &grant) : NULL;
+        if (problem)
+            complain(reader, "E901", item, "`%s` is nobody: %s", text, problem);
+        else if (text)
+            grants[access->count++] = grant;
+    }
+}
+
+static void roles_read(struct reader *reader, const struct node *node)
+{
+    struct access *access = &reader->config->access;
+    uint32_t count = 0;
+    if (node->kind != NODE_MAP) {
+        complain(reader, "E902", node, "`roles` has the form {ROLE: [user:NAME, group:NAME]}");
+        return;
+    }
+    for (uint32_t i = 0; i < node->count; i++)
+        if (node->pairs[i].value->kind == NODE_LIST)
+            count += node->pairs[i].value->count;
+    struct access_grant *grants = arena_array(&reader->config->arena, struct access_grant, count);
+    access->grants = grants;
+    access->is_set = true;
+    for (uint32_t i = 0; i < node->count; i++)
+        role_read(reader, &node->pairs[i], grants, count);
+}
+
 static void duration_read(struct reader *reader, const struct node *node, const char *what,
                           int64_t *out_us)
 {
@@ -210,7 +289,8 @@ static void key_read(struct reader *reader, const struct pair *pair)
 {
     static const char *const keys[] = {"database", "name",  "socket",   "log_format",
                                        "drain",    "lease", "services", "secrets",
-                                       "env",      "exec",  "people"};
+                                       "env",      "exec",  "egress",   "roles",
+                                       "people"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -231,6 +311,10 @@ static void key_read(struct reader *reader, const struct pair *pair)
         exec_read(reader, value);
     else if (str_eq_z(key, "people"))
         people_read(reader, value);
+    else if (str_eq_z(key, "egress"))
+        egress_read(reader, value);
+    else if (str_eq_z(key, "roles"))
+        roles_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
     else if (str_eq_z(key, "lease")) {

@@ -246,6 +246,20 @@ const struct ctl_verb ctl_verbs[] = {
      .summary = "the runs that wait for a person, with the evidence of each",
      .about = PREFIX_NOTE,
      .run = ctl_verb_dead},
+    {.name = "audit",
+     .group = GROUP_RUNS,
+     .args = "[list | verify]",
+     .args_max = 2,
+     .arg = CTL_ARG_WORD,
+     .words = "list|verify",
+     .summary = "what people did: every verb with actor, reason and outcome, in chains of hashes",
+     .about =
+         "list shows the newest acts first. verify follows the chains and names the first row\n"
+         "that was changed, removed or exchanged; exit 1 then. Keep what it prints with -o json\n"
+         "somewhere else: audit verify FILE then also finds a chain that was written anew.",
+     .options = {{OPT_RUN, "list: the acts on this run; its full id"},
+                 {OPT_LIMIT, "list: how many at most (50)"}},
+     .run = ctl_verb_audit},
 
     {.name = "approvals",
      .group = GROUP_RUNS,

@@ -131,6 +131,7 @@ void ctl_help(struct ctl *ctl, const struct ctl_verb *verb);
 int ctl_verb_apply(struct ctl *ctl);
 int ctl_verb_approvals(struct ctl *ctl);
 int ctl_verb_approve(struct ctl *ctl); /* and reject */
+int ctl_verb_audit(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
 int ctl_verb_conform(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);

@@ -19,7 +19,8 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input, approval, signal. The
+-- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input,
+-- approval, signal, audit_head. The
 -- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
@@ -268,6 +269,10 @@ begin
         insert into saga.signal (shard, run_id, name, data, at, actor)
         select s.shard, s.run_id, s.name, s.data, s.at, s.actor
           from unnest(p_signals) s;
+    end if;
+
+    if p_events is not null or p_inbox is not null then
+        perform saga.audit_unit_v1(p_events, p_inbox);
     end if;
 
     -- 9. Shards that go to another lane.

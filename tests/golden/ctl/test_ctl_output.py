@@ -189,6 +189,15 @@ class Output(CtlCase):
             {"daemon": "sagad-2", "alive": False, "left_cleanly": True, "shards": 0,
              "open_runs": 0, "epoch": 1, "units": 17, "last_seen": at(-690),
              "lease": "10.000000s"}]})
+        self.fake.on("GET", "/v1/audit", {"acts": [
+            {"at": at(-60), "verb": "settle", "actor": "uid:1001", "run_id": "order-1",
+             "step_id": "charge", "reason": "the bank says so", "outcome": "done", "chain": 7,
+             "no": 2, "hash": "cd" * 32},
+            {"at": at(-90), "verb": "cancel", "actor": "role:ann", "run_id": "order-1",
+             "step_id": None, "reason": "no stock", "outcome": "refused: the run has ended",
+             "chain": 7, "no": 1, "hash": "ab" * 32}]})
+        self.fake.on("POST", "/v1/audit/verify", {"ok": True, "acts": 2, "chains": [
+            {"chain": 7, "no": 2, "hash": "cd" * 32, "problem": None}]})
         self.fake.on("GET", "/v1/ping", {"daemon": "sagad-1", "version": "0.1.0",
                                          "database": "up", "shards": 64, "uptime_s": 3725})
         self.fake.on("POST", "/v1/runs", Answer({"run_id": "order-2", "state": "running"}, 202))
@@ -208,6 +217,7 @@ class Output(CtlCase):
                 ["run", "order"], ["list"], ["show", "order-1"], ["wait", "order-3"],
                 ["events", "order-1"], ["explain", "order-1"], ["explain", "E203"],
                 ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["daemons"],
+                ["audit"], ["audit", "list", "--run", "order-1"], ["audit", "verify"],
                 ["ping"], ["run", "order", "--wait", "--timeout", "300ms"],
                 ["settle", "order-1", "charge", "--applied", "--reason", "x"],
                 ["skip", "order-1", "charge", "--reason", "x"],
@@ -270,7 +280,8 @@ class Output(CtlCase):
         self.world()
         for command, names in ((["list"], "order-1\norder-2\norder-3\n"),
                                (["workflows"], "order\n"), (["dead"], "order-1\n"),
-                               (["daemons"], "sagad-1\nsagad-2\n"), (["ping"], "sagad-1\n"),
+                               (["daemons"], "sagad-1\nsagad-2\n"),
+                               (["audit"], "cd" * 32 + "\n" + "ab" * 32 + "\n"), (["ping"], "sagad-1\n"),
                                (["show", "order-1"], "order-1\n"),
                                (["dead", "show", "order-1"], "order-1\n"),
                                (["wait", "order-3"], "order-3\n"), (["run", "order"], "order-2\n"),
@@ -300,7 +311,7 @@ class Output(CtlCase):
                 ("explain_loop", ["explain", "order-4"]),
                 ("explain_stopped_loop", ["explain", "order-7"]),
                 ("explain_completed", ["explain", "order-3"]),
-                ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
+                ("audit", ["audit"]), ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
                 ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
                 ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
                 ("wait", ["wait", "order-3"]), ("states", ["explain", "--states"]),
@@ -366,6 +377,17 @@ class Output(CtlCase):
         self.assertIn("sagactl resume order-1", self.ctl("show", "order-1").out)
         self.assertIn("a person to resume it", self.ctl("explain", "order-1").out)
         self.assertIn("running, paused", self.ctl("list").out)
+
+    def test_audit_verify(self):
+        """A chain that is not whole is shown with its problem on stdout, said, and the exit is 1."""
+        self.fake.on("POST", "/v1/audit/verify", {"ok": False, "acts": 2, "chains": [
+            {"chain": 7, "no": 2, "hash": "cd" * 32, "problem": "row 3 is missing"}]})
+        for form in ([], ["-o", "json"], ["-q"]):
+            result = self.ctl("audit", "verify", *form)
+            self.assert_exit(1, result)
+            self.assertIn("tampered", result.err)
+        self.assertIn("row 3 is missing", self.ctl("audit", "verify").out)
+        self.assert_exit(2, self.ctl("audit", "verify", "/nonexistent"))
 
     def test_not_dead(self):
         """dead show of a run that is not parked is not found, and says what the run is."""
