@@ -21,12 +21,14 @@ struct submission {
     int wait_s;
 };
 
-static struct sha256 input_hash_of(const struct json *input)
+static struct sha256 input_hash_of(const struct plan *plan, const struct json *input)
 {
+    struct arena scratch = {0};
     struct buf canonical = {0};
-    json_write_canonical(input, &canonical);
+    json_write_canonical(schema_normalize(plan->input, input, &scratch), &canonical);
     struct sha256 hash = sha256_of(buf_str(&canonical));
     buf_free(&canonical);
+    arena_free(&scratch);
     return hash;
 }
 
@@ -143,8 +145,17 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
         if (taken_elsewhere(submission, tenant.ptr ? tenant : STR(""),
                             json_get_text(run, "workflow")))
             return;
+        if (json_get_text(run, "removed_at").ptr) {
+            control_problem(submission->request, 409, "run_id_conflict", NULL,
+                            "the run id \"" STR_FMT "\" was used with another input, which was "
+                            "removed when its time of retention was over",
+                            STR_ARG(submission->run_id));
+            return;
+        }
         if (input)
-            path = json_first_difference(input, submission->input, arena);
+            path = json_first_difference(
+                schema_normalize(submission->start.plan->input, input, arena),
+                schema_normalize(submission->start.plan->input, submission->input, arena), arena);
     }
     control_problem(submission->request, 409, "run_id_conflict", NULL,
                     "the run id \"" STR_FMT "\" was used with another input%s" STR_FMT,
@@ -368,7 +379,7 @@ void run_submit(struct api *api, struct control_request *request)
         return;
     }
     submission->run_id = arena_str(arena, submission->run_id);
-    submission->input_hash = input_hash_of(submission->input);
+    submission->input_hash = input_hash_of(plan, submission->input);
     submission->start = (struct runner_start){.plan = plan,
                                               .run_id = submission->run_id,
                                               .tenant = submission->tenant,
@@ -424,7 +435,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
                                      .actor = row->actor,
                                      .inbox_id = row->id,
                                      .input = json_text(input, &arena),
-                                     .input_hash = input_hash_of(input),
+                                     .input_hash = input_hash_of(row->plan, input),
                                      .start_at = start_at};
         code = runner_start(api->o.runner, &start, NULL, NULL, &err);
         if (code) { /* not now: it is offered again */

@@ -117,6 +117,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .ended_at = time_of(json, "ended_at"),
         .deadline_at = time_of(json, "deadline_at"),
         .start_at = time_of(json, "start_at"),
+        .removed_at = time_of(json, "removed_at"),
         .steps_count = steps ? steps->count : 0,
     };
     if (!run.reason.len)

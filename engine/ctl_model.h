@@ -44,6 +44,7 @@ struct model_run {
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
     const struct json *verbs; /* what the daemon calls safe, a list of texts, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
+    struct wall removed_at; /* of its data, by retention: nothing else than its end is known */
     struct model_step *steps;
     uint32_t steps_count;
 };

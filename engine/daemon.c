@@ -7,6 +7,7 @@
 #include "engine/limits.h"
 #include "engine/log.h"
 #include "engine/queues.h"
+#include "engine/retention.h"
 #include "engine/runner.h"
 #include "engine/schedule.h"
 #include "engine/secrets.h"
@@ -36,6 +37,7 @@ struct daemon {
     struct runner *runner;
     struct api *api;
     struct schedules *schedules;
+    struct retention *retention;
     struct control *control;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -172,10 +174,10 @@ static void daemon_load_done(void *arg, uint64_t shards)
     runner_load_done(daemon->runner, shards);
 }
 
-static void daemon_load_run_done(void *arg, struct str run_id)
+static void daemon_load_run_done(void *arg, struct str run_id, enum run_state removed)
 {
     struct daemon *daemon = arg;
-    runner_load_run_done(daemon->runner, run_id);
+    runner_load_run_done(daemon->runner, run_id, removed);
 }
 
 static const struct plan *daemon_plan(void *arg, const struct sha256 *hash)
@@ -446,6 +448,13 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
                                           .plans = daemon->plans,
                                           .env = daemon->env};
     daemon->schedules = schedules_new(&schedules);
+    struct retention_options retention = {.loop = options->loop,
+                                          .runner = daemon->runner,
+                                          .store = daemon->store,
+                                          .plans = daemon->plans,
+                                          .daemon = options->name,
+                                          .retain_us = options->config->retain_us};
+    daemon->retention = retention_new(&retention);
     daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);
     loop_turn_add(options->loop, daemon_turn, daemon);
     code = store_pg_lease(daemon->store, err);
@@ -471,6 +480,7 @@ void daemon_close(struct daemon *daemon)
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
     schedules_free(daemon->schedules);
+    retention_free(daemon->retention);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -526,6 +536,7 @@ void daemon_drain(struct daemon *daemon)
     if (daemon->control)
         control_stop(daemon->control);
     schedules_stop(daemon->schedules);
+    retention_stop(daemon->retention);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

@@ -62,7 +62,7 @@ struct store_pg_events {
     void (*loaded)(void *arg, const struct plan *plan, struct str run_id,
                    const struct run_record *records, uint32_t count);
     void (*load_done)(void *arg, uint64_t shards);
-    void (*load_run_done)(void *arg, struct str run_id);
+    void (*load_run_done)(void *arg, struct str run_id, enum run_state removed);
     /* --- definitions: NULL if the hash is not known yet --- */
     const struct plan *(*plan)(void *arg, const struct sha256 *hash);
     /* A definition that this daemon has to know: all current ones when the connection comes up,

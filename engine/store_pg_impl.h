@@ -26,6 +26,7 @@ enum write_statement {
 enum watch_statement {
     WATCH_LOAD,
     WATCH_LOAD_RUN,
+    WATCH_TOMBSTONE,
     WATCH_LANES,
     WATCH_TAKE_OVER,
     WATCH_KICK,

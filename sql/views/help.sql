@@ -20,7 +20,10 @@ select h.topic, h.try_this
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
       (12, 'who does the work?', 'select * from saga.daemons'),
       (13, 'what does the clock start?', 'select * from saga.schedules'),
-      (14, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (14, 'what came too late?', 'select * from saga.late_answers'),
+      (15, 'how did a run end that is gone?', 'select * from saga.tombstones '
+           'where run_id = ''...'''),
+      (16, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

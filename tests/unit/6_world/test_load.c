@@ -112,7 +112,7 @@ static void contradicting_rows_are_skipped(void **state)
     struct runner_verb verb = {.kind = EVENT_PAUSE, .run_id = STR("broken"), .reason = STR("why")};
     assert_int_equal(runner_verb(runner, &verb, answered, &answer, &err), 0);
     give(runner, "broken", "b");
-    runner_load_run_done(runner, STR("broken"));
+    runner_load_run_done(runner, STR("broken"), RUN_NONE);
     runner_turn(runner, (struct wall){2 * SECOND_US});
     assert_int_equal(answer.code, ERR_INTERNAL);
     assert_non_null(strstr(answer.text, "not among the items of its loop"));
