@@ -487,6 +487,8 @@ const char *model_reason_text(struct str reason)
         {"step_failed", "a step failed, and the workflow says to park then"},
         {"repair", "a step was refused, and the workflow waits for a corrected input"},
         {"approval_expired", "nobody approved a step in time"},
+        {"suspect", "the database was restored to an earlier time, so a step may have been sent "
+                    "before: settle it, or vouch with retry that it was not"},
         {"compensation_budget", "the time that the workflow gives the way back is over"},
         {"late_success", "a step was applied after all, after the run had been abandoned"},
         {"crash_loop", "the daemon died again and again while it worked on this run"},

@@ -71,6 +71,15 @@ static void lease_check(struct daemon *daemon)
     store_pg_reacquire(daemon->store);
 }
 
+/* The runner has dropped everything because the database does not have what it acknowledged. */
+static void rewound_check(struct daemon *daemon)
+{
+    if (!daemon->owned || runner_epoch(daemon->runner))
+        return;
+    runs_drop(daemon);
+    store_pg_reacquire(daemon->store);
+}
+
 static void ready_check(struct daemon *daemon);
 
 static void on_turn_timer(void *arg)
@@ -85,6 +94,7 @@ static void daemon_turn(void *arg)
     FAILPOINT("turn_begin");
     struct wall now = now_of(daemon);
     runner_turn(daemon->runner, now);
+    rewound_check(daemon);
     FAILPOINT("turn_end");
     ready_check(daemon);
     struct wall due = runner_due(daemon->runner);

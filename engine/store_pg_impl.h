@@ -20,6 +20,7 @@ enum write_statement {
     WRITE_RELEASE,
     WRITE_CLAIM,
     WRITE_KICK,
+    WRITE_REWIND,
     WRITE_STATEMENTS
 };
 /* Statements of the watch connection. */
@@ -85,6 +86,22 @@ struct inbox_row {
     uint64_t settled_at; /* polls asked when it was settled: their answers may still list it */
 };
 
+/* A start that was acknowledged. */
+struct acked_start {
+    char *run_id, *workflow;
+    uint64_t seq;
+    struct wall at;
+};
+
+/* The last unit that was acknowledged, and the newest starts up to it; store_pg_acked.c. */
+struct acked {
+    char installation[40]; /* whose numbers these are; "": nothing is known */
+    uint64_t seq;
+    struct wall at;
+    struct acked_start *starts; /* a ring */
+    unsigned starts_next;
+};
+
 struct store_pg {
     unsigned magic;
     struct loop *loop;
@@ -110,6 +127,7 @@ struct store_pg {
     /* leases */
     enum lease_state lease;
     bool lease_wanted, crashed, busy_told;
+    struct acked acked;
     int lock_fd;
     char nonce[33], nonces[3][33]; /* ours; those that prove that the last holder is dead */
     int64_t ttl_us;
@@ -158,6 +176,17 @@ void lease_ready(struct store_pg *store);  /* the write connection came up */
 void lease_broken(struct store_pg *store); /* it went away */
 void lease_beat(struct store_pg *store, struct mono sent_at);
 void lease_tick(void *arg);
+
+/* store_pg_acked.c */
+void acked_read(struct store_pg *store); /* out of the lock file, which is open */
+void acked_free(struct store_pg *store);
+void acked_note(struct store_pg *store, const struct pgunit *unit, uint64_t seq,
+                const struct unit_answer *answer);
+/* More was acknowledged than this installation's lane has. */
+bool acked_is_ahead(const struct store_pg *store, struct str installation, uint64_t seq);
+void acked_set(struct store_pg *store, struct str installation, uint64_t seq, struct wall at);
+/* Tells it, and notes it in the database: the lane has `seq`, written at `last_time`. */
+void acked_rewind(struct store_pg *store, uint64_t seq, struct wall last_time, pgconn_done *done);
 
 /* store_pg_load.c */
 void load_start(void *arg, uint64_t shards);

@@ -20,3 +20,34 @@ comment on column saga.run_key.removed_at is 'when its data was removed; null: s
 create index run_ended on saga.run (shard, ended_at, run_id) where ended_at is not null;
 -- What was asked of a run goes with it.
 create index inbox_run on saga.inbox (shard, run_id);
+
+-- --- restored to an earlier time ---
+
+alter type saga.park_reason add value 'suspect';
+
+create table saga.rewind (
+    no          integer generated always as identity primary key,
+    at          timestamptz not null,
+    daemon      text collate "C" not null,
+    acked_seq   bigint not null,
+    acked_at    timestamptz not null,
+    found_seq   bigint not null,
+    found_at    timestamptz not null
+);
+comment on table saga.rewind is
+    'A daemon found the database older than what it had acknowledged: it was restored, or a standby '
+    'that had not everything was promoted. Runs from before are suspect until a person vouches.';
+comment on column saga.rewind.acked_seq is 'the last unit of that daemon that was acknowledged';
+comment on column saga.rewind.found_seq is 'the last one that the database has';
+comment on column saga.rewind.found_at is 'when that one was written: about where it was restored to';
+
+create table saga.lost_start (
+    rewind_no integer not null,
+    shard     smallint not null,
+    run_id    text collate "C" not null,
+    workflow  text collate "C" not null,
+    acked_at  timestamptz not null,
+    primary key (shard, run_id, rewind_no)
+);
+comment on table saga.lost_start is
+    'Runs whose start was acknowledged and is not in the restored database.';
