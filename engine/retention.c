@@ -115,15 +115,15 @@ static void define_came(void *arg, const struct store_answer *answer);
 static void define(struct retention *retention, const char *hash, const struct plan *plan)
 {
     char retain[48], window[48];
-    const char *params[] = {
-        hash, plan && plan->retain_us ? interval_of(plan->retain_us, retain) : NULL,
-        plan ? interval_of(plan_window_us(plan), window) : NULL};
+    const char *params[] = {hash,
+                            plan && plan->retain_us ? interval_of(plan->retain_us, retain) : NULL,
+                            plan ? interval_of(plan_window_us(plan), window) : NULL};
     ask(retention, "select saga.retire_define_v1(decode($1, 'hex'), $2, $3)", params,
         ARRAY_LEN(params), define_came);
 }
 
-/* A definition whose `retain` the database does not know. One that does not compile any more gets no
- * `retain_after`: nothing is due after that, so its runs are kept. */
+/* A definition whose `retain` the database does not know. One that does not compile any more gets
+ * no `retain_after`: nothing is due after that, so its runs are kept. */
 static void define_came(void *arg, const struct store_answer *answer)
 {
     struct arena scratch = {0};
@@ -176,9 +176,8 @@ static void found_came(void *arg, const struct store_answer *answer)
     arena_reset(&retention->arena);
     retention->found = NULL;
     retention->next = 0;
-    if (!answer->text.ptr ||
-        json_parse(arena_str(&retention->arena, answer->text), &retention->arena, &found, &err) !=
-            0) {
+    if (!answer->text.ptr || json_parse(arena_str(&retention->arena, answer->text),
+                                        &retention->arena, &found, &err) != 0) {
         walk_end(retention);
         return;
     }
@@ -203,13 +202,13 @@ static void find(struct retention *retention)
     snprintf(shards, sizeof(shards), "%lld", (long long)(int64_t)ours);
     snprintf(shard, sizeof(shard), "%d", retention->shard);
     snprintf(limit, sizeof(limit), "%d", FIND_RUNS);
-    const char *params[] = {
-        shards,
-        retention->o.retain_us ? interval_of(retention->o.retain_us, retain) : NULL,
-        first ? NULL : shard,
-        first ? NULL : retention->after,
-        first ? NULL : retention->after_id,
-        limit};
+    const char *params[] = {shards,
+                            retention->o.retain_us ? interval_of(retention->o.retain_us, retain)
+                                                   : NULL,
+                            first ? NULL : shard,
+                            first ? NULL : retention->after,
+                            first ? NULL : retention->after_id,
+                            limit};
     if (first)
         retention->began = loop_mono();
     ask(retention, "select saga.retire_find_v1($1, $2, $3, $4, $5, $6, null)", params,
@@ -272,8 +271,7 @@ static void batch_ask(struct retention *retention)
     char epoch[24], shard[8], retain[48];
     struct buf roots = {0};
     uint16_t of = shard_of(root_of(retention->found->items[retention->held_from]));
-    snprintf(epoch, sizeof(epoch), "%llu",
-             (unsigned long long)retention->held_epoch);
+    snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)retention->held_epoch);
     snprintf(shard, sizeof(shard), "%u", of);
     buf_add_char(&roots, '{');
     for (uint32_t i = 0; i < retention->held_count; i++)
@@ -281,9 +279,9 @@ static void batch_ask(struct retention *retention)
             buf_printf(&roots, "%s\"" STR_FMT "\"", roots.len > 1 ? "," : "",
                        STR_ARG(root_of(retention->found->items[retention->held_from + i])));
     buf_add_char(&roots, '}');
-    const char *params[] = {
-        retention->o.daemon, epoch, shard, roots.data,
-        retention->o.retain_us ? interval_of(retention->o.retain_us, retain) : NULL};
+    const char *params[] = {retention->o.daemon, epoch, shard, roots.data,
+                            retention->o.retain_us ? interval_of(retention->o.retain_us, retain)
+                                                   : NULL};
     ask(retention, "select saga.retire_v1($1, $2, $3, $4, $5, null)", params, ARRAY_LEN(params),
         retired);
     buf_free(&roots);

@@ -6,8 +6,8 @@
  * A number of the lane is never given twice, so a database that has a smaller one than was
  * acknowledged was restored to an earlier time, or is a standby that had not everything when it was
  * promoted. This is looked for whenever the lanes are acquired, which is where everything ends up
- * that does not go on by itself (a gap, a foreign epoch, a new process); it is noted in the database
- * before any run is loaded.
+ * that does not go on by itself (a gap, a foreign epoch, a new process); it is noted in the
+ * database before any run is loaded.
  */
 #include "engine/store_pg_impl.h"
 
@@ -144,13 +144,14 @@ void acked_rewind(struct store_pg *store, uint64_t seq, struct wall last_time, p
     struct buf list = {0}, told = {0};
     struct err err;
     lost_starts(store, seq, &list, &told);
-    err_set(&err, ERR_DATABASE,
-            "the database is older than what it acknowledged: %llu units of this daemon are missing, "
-            "it seems to have been restored to " STR_FMT
-            ". Runs from before are suspect: what must not be sent twice waits for a person "
-            "(saga.suspects)%s",
-            (unsigned long long)(store->acked.seq - seq),
-            STR_ARG(wall_format(last_time, &scratch)), told.len ? told.data : "");
+    err_set(
+        &err, ERR_DATABASE,
+        "the database is older than what it acknowledged: %llu units of this daemon are missing, "
+        "it seems to have been restored to " STR_FMT
+        ". Runs from before are suspect: what must not be sent twice waits for a person "
+        "(saga.suspects)%s",
+        (unsigned long long)(store->acked.seq - seq), STR_ARG(wall_format(last_time, &scratch)),
+        told.len ? told.data : "");
     store_problem(store, &err, false);
     pgconn_param_text(&params, str_z(store->daemon));
     pgconn_param_int8(&params, (int64_t)store->acked.seq);

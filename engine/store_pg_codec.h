@@ -46,7 +46,7 @@ struct pgunit {
     char **inbox_ids; /* rows that this unit settles */
     uint32_t inbox_count;
     struct buf starts; /* of roots: id, NUL, name of the workflow, NUL, and so on */
-    void *flight; /* the store's, while it is sent and not answered */
+    void *flight;      /* the store's, while it is sent and not answered */
 };
 
 /* Copies all it needs. Records of one run that write the same row are merged into one: the newest

@@ -3,15 +3,14 @@
 #include "engine/ask.h"
 #include "engine/unknown.h"
 
-static const struct plan_action *action_of(const struct draft *draft,
-                                           const struct instance *instance,
-                                           enum direction direction)
+static const struct plan_action *
+action_of(const struct draft *draft, const struct instance *instance, enum direction direction)
 {
     return step_action(&draft->run->plan->steps[instance->step], direction);
 }
 
-/* A SQL action in the engine's own database went back with it; the end of a child is known; and what
- * is pure does no harm. */
+/* A SQL action in the engine's own database went back with it; the end of a child is known; and
+ * what is pure does no harm. */
 static bool is_harmless(const struct plan_action *action)
 {
     return action->effect == EFFECT_PURE || action->kind == ACTION_CHILD ||
@@ -67,8 +66,8 @@ bool suspect_recover(struct draft *draft, struct instance *instance, enum direct
     struct effect_state side = *instance_side(instance, direction);
     bool offered = side.state == STEP_WAITING && action->kind == ACTION_WORKER &&
                    side.approval != APPROVAL_PENDING && !instance_is_loop(draft->run, instance);
-    if (!wall_is_set(draft->run->start.suspect_from) || is_harmless(action) ||
-        side.maybe_applied || (side.state != STEP_RETRYING && !offered))
+    if (!wall_is_set(draft->run->start.suspect_from) || is_harmless(action) || side.maybe_applied ||
+        (side.state != STEP_RETRYING && !offered))
         return false;
     enum unknown_way way = doubt(draft, action, &side);
     if (way != UNKNOWN_REPEAT)

@@ -2,10 +2,10 @@
  * suspect.h: runs of a database that was restored to an earlier time than it had acknowledged.
  *
  * What the image of such a run calls not sent may have been sent, and more than once, in the time
- * that was lost. So each action of it that would be sent for the first time, or again, is treated as
- * one with an unknown outcome: the table of unknown.h says whether it is repeated, asked about, or
- * waits for a person (PARK_SUSPECT). A person who retries a run that is parked so vouches for it:
- * from then on it is like any other.
+ * that was lost. So each action of it that would be sent for the first time, or again, is treated
+ * as one with an unknown outcome: the table of unknown.h says whether it is repeated, asked about,
+ * or waits for a person (PARK_SUSPECT). A person who retries a run that is parked so vouches for
+ * it: from then on it is like any other.
  */
 #ifndef ENGINE_SUSPECT_H
 #define ENGINE_SUSPECT_H

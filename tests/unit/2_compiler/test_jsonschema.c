@@ -250,7 +250,7 @@ static void amounts(void **state)
     normalized(plain, "{\"v\":\"10.10\",\"w\":\"10.10\"}", "{\"v\":10.1,\"w\":\"10.10\"}");
     normalized(plain, "{\"v\":10.100}", "{\"v\":10.1}");
     normalized(plain, "{\"v\":\"-0.50\"}", "{\"v\":-0.5}");
-    static const char *const texts[] = {"010", "1e3", "10.", ".5",  "+5", " 1", "1 ",
+    static const char *const texts[] = {"010", "1e3", "10.", ".5",  "+5",  " 1", "1 ",
                                         "",    "-",   "1,5", "0x1", "--1", "ten"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct buf value = {0};
@@ -260,8 +260,7 @@ static void amounts(void **state)
     }
     normalized("{properties: {l: {items: {properties: {p: {$ref: \"#/$defs/m\"}}}}}, "
                "$defs: {m: {allOf: [{x-normalize: amount}]}}}",
-               "{\"l\":[{\"p\":\"1.0\"},{\"q\":\"1.0\"}]}",
-               "{\"l\":[{\"p\":1},{\"q\":\"1.0\"}]}");
+               "{\"l\":[{\"p\":\"1.0\"},{\"q\":\"1.0\"}]}", "{\"l\":[{\"p\":1},{\"q\":\"1.0\"}]}");
     normalized("{additionalProperties: {x-normalize: amount}}", "{\"b\":\"2\"}", "{\"b\":2}");
 }
 
