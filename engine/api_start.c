@@ -380,13 +380,15 @@ void run_submit(struct api *api, struct control_request *request)
     }
     submission->run_id = arena_str(arena, submission->run_id);
     submission->input_hash = input_hash_of(plan, submission->input);
-    submission->start = (struct runner_start){.plan = plan,
-                                              .run_id = submission->run_id,
-                                              .tenant = submission->tenant,
-                                              .actor = control_actor(request),
-                                              .input = json_text(submission->input, arena),
-                                              .input_hash = submission->input_hash,
-                                              .start_at = start_at};
+    submission->start = (struct runner_start){
+        .plan = plan,
+        .run_id = submission->run_id,
+        .tenant = submission->tenant,
+        .actor = control_actor(request),
+        .input = json_text(submission->input, arena),
+        .input_hash = submission->input_hash,
+        .start_at = start_at,
+        .suspect_from = store_pg_start_lost(api->o.store, submission->run_id)};
     if (submission->start.input.len > BODY_BYTES_MAX) {
         control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
         return;
@@ -436,7 +438,9 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
                                      .inbox_id = row->id,
                                      .input = json_text(input, &arena),
                                      .input_hash = input_hash_of(row->plan, input),
-                                     .start_at = start_at};
+                                     .start_at = start_at,
+                                     .suspect_from =
+                                         store_pg_start_lost(api->o.store, row->run_id)};
         code = runner_start(api->o.runner, &start, NULL, NULL, &err);
         if (code) { /* not now: it is offered again */
             arena_free(&arena);

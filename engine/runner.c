@@ -206,6 +206,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
         .input = arena_str(&work->arena, start->input),
         .input_hash = start->input_hash,
         .start_at = start->start_at,
+        .suspect_from = start->suspect_from,
     };
     work->event.verb.inbox_id = arena_str(&work->arena, start->inbox_id);
     work_queue(runner, work);

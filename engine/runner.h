@@ -44,7 +44,8 @@ struct runner_start {
     struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
     struct str input;
     struct sha256 input_hash;
-    struct wall start_at; /* queued until then; none or past: starts at once */
+    struct wall start_at;     /* queued until then; none or past: starts at once */
+    struct wall suspect_from; /* as in record_start */
 };
 
 /* What the settled inbox row of a start says when the run existed. */

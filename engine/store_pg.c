@@ -13,7 +13,8 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
     [WRITE_APPLY] = "select verdict, db_now, taken from saga.apply_v2($1, $2, $3, $4, $5, $6, $7, "
                     "$8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     [WRITE_ACQUIRE] = "select lane, epoch, seq, last_time, db_now, shards, "
-                      "saga.installation_v1() from saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, "
+                      "saga.installation_v1(), saga.lost_starts_v1()::text from "
+                      "saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, "
                       "$7, $8, $9) order by lane",
     [WRITE_RENEW] = "select renewed, db_now from saga.lane_renew_v1($1, $2)",
     [WRITE_RELEASE] = "select saga.lane_release_v1($1, $2)",

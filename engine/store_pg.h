@@ -106,6 +106,9 @@ MUST_USE int store_pg_lease(struct store_pg *store, struct err *err);
 void store_pg_claim(struct store_pg *store, uint64_t shards);
 /* After runner_lost on a gap or a doubt: forgets the epoch and acquires anew. */
 void store_pg_reacquire(struct store_pg *store);
+/* When a start of this id was acknowledged that a restore of the database took away; none: it was
+ * not, or not as far as this daemon knows. */
+struct wall store_pg_start_lost(const struct store_pg *store, struct str run_id);
 /* The end of a drain. `done` is called once, also when the database is away. */
 void store_pg_release(struct store_pg *store, void (*done)(void *arg), void *arg);
 /* No effect may start at or past it; {0} while the lane is not ours. */

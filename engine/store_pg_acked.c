@@ -1,7 +1,7 @@
 /*
  * store_pg_acked.c: the last unit that was acknowledged to this daemon, remembered outside the
  * database: in memory, and behind the nonces in the lock file, where the next process of this name
- * finds it, also after a reboot.
+ * finds it, also after a reboot where the folder survives one.
  *
  * A number of the lane is never given twice, so a database that has a smaller one than was
  * acknowledged was restored to an earlier time, or is a standby that had not everything when it was
@@ -64,6 +64,7 @@ void acked_free(struct store_pg *store)
         start_forget(&store->acked.starts[i]);
     free(store->acked.starts);
     store->acked.starts = NULL;
+    arena_free(&store->acked.lost_arena);
 }
 
 static bool is_taken(const struct unit_answer *answer, const char *run_id)
@@ -107,6 +108,27 @@ void acked_set(struct store_pg *store, struct str installation, uint64_t seq, st
     acked->seq = seq;
     acked->at = at;
     acked_write(store);
+}
+
+void acked_lost_set(struct store_pg *store, struct str text)
+{
+    struct acked *acked = &store->acked;
+    struct err err;
+    arena_reset(&acked->lost_arena);
+    acked->lost = NULL;
+    if (text.ptr && json_parse(arena_str(&acked->lost_arena, text), &acked->lost_arena,
+                               &acked->lost, &err) != 0)
+        store_problem(store, &err, false);
+}
+
+struct wall store_pg_start_lost(const struct store_pg *store, struct str run_id)
+{
+    const struct json *lost = store->acked.lost;
+    struct wall at = WALL_NONE;
+    for (uint32_t i = 0; lost && i < lost->count; i++)
+        if (str_eq(lost->items[i]->items[0]->text, run_id))
+            return wall_parse(lost->items[i]->items[1]->text, &at) ? at : WALL_NONE;
+    return at;
 }
 
 /* The starts behind `seq`, as saga.rewind_v1 takes them; `told` gets the first ids. */

@@ -100,6 +100,8 @@ struct acked {
     struct wall at;
     struct acked_start *starts; /* a ring */
     unsigned starts_next;
+    struct arena lost_arena;
+    const struct json *lost; /* starts that a restore took away: [[id, time], ...]; NULL: none */
 };
 
 struct store_pg {
@@ -185,6 +187,8 @@ void acked_note(struct store_pg *store, const struct pgunit *unit, uint64_t seq,
 /* More was acknowledged than this installation's lane has. */
 bool acked_is_ahead(const struct store_pg *store, struct str installation, uint64_t seq);
 void acked_set(struct store_pg *store, struct str installation, uint64_t seq, struct wall at);
+/* What saga.lost_starts_v1 gave. */
+void acked_lost_set(struct store_pg *store, struct str text);
 /* Tells it, and notes it in the database: the lane has `seq`, written at `last_time`. */
 void acked_rewind(struct store_pg *store, uint64_t seq, struct wall last_time, pgconn_done *done);
 

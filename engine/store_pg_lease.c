@@ -175,7 +175,8 @@ static void acquired_tell(struct store_pg *store)
     own_tell(store);
 }
 
-/* That the database is older than it was stands in it now. */
+/* That the database is older than it was stands in it now: acquired once more, with what is lost.
+ */
 static void rewound(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
@@ -190,7 +191,8 @@ static void rewound(void *arg, const struct pgconn_result *result)
         return;
     }
     acked_set(store, str_z(store->acked.installation), store->lanes[0].seq, store->acked.at);
-    acquired_tell(store);
+    store->tried_at = (struct mono){0};
+    loop_timer_set(store->lease_timer, 0);
 }
 
 static void acquired(void *arg, const struct pgconn_result *result)
@@ -253,6 +255,9 @@ static void acquired(void *arg, const struct pgconn_result *result)
         store_problem(store, &err, false);
     loop_wall_set(store->loop, now, store->tried_at);
     FAILPOINT("lease_acquired");
+    for (unsigned i = 0; i < store->seen_count; i++) /* its lanes moved by our own doing */
+        if (!strcmp(store->seen[i].name, store->daemon))
+            store->seen[i].moves = 0;
     struct str installation = store_field(result->rows, 0, 6);
     struct wall last_time = pg_timestamp(store_field(result->rows, 0, 3));
     if (acked_is_ahead(store, installation, store->lanes[0].seq)) {
@@ -261,6 +266,7 @@ static void acquired(void *arg, const struct pgconn_result *result)
         return;
     }
     acked_set(store, installation, store->lanes[0].seq, last_time);
+    acked_lost_set(store, store_field(result->rows, 0, 7));
     acquired_tell(store);
 }
 

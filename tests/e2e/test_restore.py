@@ -162,6 +162,17 @@ def restored_under_the_daemon(env):
     assert env.wait_state("r-undo") == "compensated"
     assert sent(post, "r-undo") == ["pack", "unpack"]
     assert sent(keyed, "r-undo") == ["before", "charge", "refund", "undo_before"]
+    # What was lost is submitted again: the first one may have done all of it.
+    daemon.start_run("order", {"id": "r-lost"})
+    wait_gate(env, "r-lost")
+    daemon.kill()
+    daemon.start("--lease", "2s")
+    go(daemon, "r-lost")
+    assert env.wait_state("r-lost") == "parked" and sent(post, "r-lost") == ["pack"]
+    assert env.sql("select reason from saga.dead_letters where run_id = 'r-lost'") == "suspect"
+    assert env.sql("select started_again from saga.lost_starts") == "t"
+    assert daemon.verb("r-lost", "retry", reason="it only waited").status == 200
+    assert env.wait_state("r-lost") == "completed"
     # A run from after the restore is like any other.
     daemon.start_run("order", {"id": "r-new"})
     wait_gate(env, "r-new")
