@@ -23,6 +23,8 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
 const char *const store_watch_sql[WATCH_STATEMENTS] = {
     [WATCH_LOAD] = "select * from saga.load_v2($1, $2, $3, $4)",
     [WATCH_LOAD_RUN] = "select * from saga.load_run_v2($1)",
+    [WATCH_PICK_UP] = "select saga.pick_up_v1($1)",
+    [WATCH_APART] = "select run_id from saga.apart_v1($1, $2, $3)",
     [WATCH_LANES] = "select lane, daemon, epoch, beat, ttl_us, clean, shards from saga.lanes_v1()",
     [WATCH_TAKE_OVER] = "select saga.lane_take_over_v1($1, $2, $3, $4, $5, $6)",
     [WATCH_KICK] = "select saga.lane_kick_v1($1)",
@@ -70,6 +72,7 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     store->loads_last = &store->loads;
     store->lease_timer = loop_timer_new(loop, lease_tick, store);
     store->poll_timer = loop_timer_new(loop, inbox_poll, store);
+    store->apart_timer = loop_timer_new(loop, load_apart, store);
     for (int i = 0; i < 3; i++)
         snprintf(store->application[i], sizeof(store->application[i]), "sagad %s %s", store->daemon,
                  roles[i]);
@@ -129,6 +132,8 @@ void store_pg_close(struct store_pg *store)
     map_free(&store->inbox);
     loop_timer_free(store->lease_timer);
     loop_timer_free(store->poll_timer);
+    loop_timer_free(store->apart_timer);
+    buf_free(&store->apart);
     free(store->uri);
     free(store->daemon);
     free(store->lock_file);

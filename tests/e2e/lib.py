@@ -1014,11 +1014,12 @@ _cases = []
 
 
 def case(function=None, alone=False):
-    """Registers a case: a function of an Env. `alone`: nothing else runs beside it (it stops the
-    cluster, or measures)."""
+    """Registers a case of the file that is run: a function of an Env. `alone`: nothing else runs
+    beside it (it stops the cluster, or measures)."""
     def register(f):
         f.alone = alone
-        _cases.append(f)
+        if f.__module__ == "__main__":  # a file may take helpers from another, not its cases
+            _cases.append(f)
         return f
 
     return register(function) if function else register
