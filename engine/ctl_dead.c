@@ -8,6 +8,12 @@
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
 
+/* For scripts: the list goes out as ever, the exit code says whether there is one. */
+static int dead_exit(struct ctl *ctl, bool any)
+{
+    return ctl_has(ctl, OPT_CHECK) && any ? CTL_PARKED : CTL_OK;
+}
+
 static int dead_list(struct ctl *ctl)
 {
     static const struct rows_column columns[] = {
@@ -25,14 +31,16 @@ static int dead_list(struct ctl *ctl)
     int code = ctl_get(ctl, STR("/v1/dead"), &reply, NULL);
     if (code)
         return code;
+    struct str list = ctl_json_member(reply.body, "dead"), probe = list;
+    bool any = ctl_json_next_item(&probe).ptr != NULL;
     if (ctl->format == CTL_FORMAT_JSON) {
         ctl_print_document(ctl, reply.body);
-        return CTL_OK;
+        return dead_exit(ctl, any);
     }
-    struct str list = ctl_json_member(reply.body, "dead"), probe = list;
-    if (!ctl_json_next_item(&probe).ptr && ctl->format != CTL_FORMAT_JSONL)
+    if (!any && ctl->format != CTL_FORMAT_JSONL)
         ctl_say(ctl, "no run waits for a person");
-    return rows_print(ctl, list.ptr ? list : STR("[]"), "run_id", columns, ARRAY_LEN(columns));
+    code = rows_print(ctl, list.ptr ? list : STR("[]"), "run_id", columns, ARRAY_LEN(columns));
+    return code ? code : dead_exit(ctl, any);
 }
 
 /* --- the report ------------------------------------------------------------------------------ */
@@ -300,5 +308,7 @@ int ctl_verb_dead(struct ctl *ctl)
         return ctl_usage(ctl, "dead takes list or show RUN, not \"%s\"", ctl->args[0]);
     if (ctl->args_count < 2)
         return ctl_usage(ctl, "dead show needs a RUN");
+    if (ctl_has(ctl, OPT_CHECK))
+        return ctl_usage(ctl, "--check is for the list");
     return dead_show(ctl, ctl->args[1]);
 }

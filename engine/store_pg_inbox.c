@@ -224,8 +224,8 @@ static void no_connection(void *arg)
     question_answer(arg, &answer);
 }
 
-static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
-                struct question *question)
+static void ask_by(struct pgconn *conn, struct store_pg *store, const char *sql,
+                   const struct pgconn_params *params, struct question *question)
 {
     question->store = store;
     question->next = store->questions;
@@ -233,10 +233,16 @@ static void ask(struct store_pg *store, const char *sql, const struct pgconn_par
     if (store->questions)
         store->questions->place = &question->next;
     store->questions = question;
-    if (pgconn_is_up(store->read))
-        pgconn_query(store->read, sql, params, PGCONN_TEXT, question_came, question);
+    if (pgconn_is_up(conn))
+        pgconn_query(conn, sql, params, PGCONN_TEXT, question_came, question);
     else
         loop_defer(store->loop, &question->late, no_connection, question);
+}
+
+static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
+                struct question *question)
+{
+    ask_by(store->read, store, sql, params, question);
 }
 
 static struct question *question_new(store_answered *done, void *arg)
@@ -254,6 +260,15 @@ void store_pg_query(struct store_pg *store, const char *sql, const char *const *
     for (unsigned i = 0; i < count; i++)
         pgconn_param_z(&list, params[i]);
     ask(store, sql, &list, question_new(done, arg));
+}
+
+void store_pg_search(struct store_pg *store, const char *sql, const char *const *params,
+                     unsigned count, store_answered *done, void *arg)
+{
+    struct pgconn_params list = {0};
+    for (unsigned i = 0; i < count; i++)
+        pgconn_param_z(&list, params[i]);
+    ask_by(store->search, store, sql, &list, question_new(done, arg));
 }
 
 /* What a view must know of an action beyond its kind: where its tasks are offered. */
