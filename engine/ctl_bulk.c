@@ -175,11 +175,11 @@ static bool confirmed(struct ctl *ctl, const struct json *counted)
 
 static void progress_draw(const struct json *bulk)
 {
-    int64_t wrong = number_of(bulk, "refused") + number_of(bulk, "lost");
-    fprintf(stderr, "\r%lld of %lld", (long long)(number_of(bulk, "done") + wrong),
+    int64_t refused = number_of(bulk, "refused");
+    fprintf(stderr, "\r%lld of %lld", (long long)(number_of(bulk, "done") + refused),
             (long long)number_of(bulk, "total"));
-    if (wrong)
-        fprintf(stderr, ", %lld went wrong", (long long)wrong);
+    if (refused)
+        fprintf(stderr, ", %lld refused", (long long)refused);
     fputs("\033[K", stderr);
     fflush(stderr);
 }
@@ -217,24 +217,24 @@ static int follow(struct ctl *ctl, struct str id, struct ctl_reply *reply, const
     }
 }
 
-/* The runs that went wrong, each with its reason. */
-static void wrong_print(struct ctl *ctl, const struct json *bulk)
+/* The runs that refused, each with its reason. */
+static void refusals_print(struct ctl *ctl, const struct json *bulk)
 {
-    const struct json *wrong = json_get_z(bulk, "wrong");
+    const struct json *refusals = json_get_z(bulk, "refusals");
     struct table table = {0};
-    if (!wrong || wrong->kind != JSON_LIST || !wrong->count)
+    if (!refusals || refusals->kind != JSON_LIST || !refusals->count)
         return;
-    table_column(&table, "RUN");
-    table_column(&table, "OUTCOME");
+    table_column(&table, "REFUSED BY");
     table_column(&table, "WHY");
-    for (uint32_t i = 0; i < wrong->count; i++) {
-        struct str outcome = json_get_text(wrong->items[i], "outcome");
-        table_add(&table, json_get_text(wrong->items[i], "run_id"), PAINT_NONE);
-        table_add(&table, outcome, PAINT_YELLOW);
-        table_add(&table, json_get_text(wrong->items[i], "answer"), PAINT_NONE);
+    for (uint32_t i = 0; i < refusals->count; i++) {
+        table_add(&table, json_get_text(refusals->items[i], "run_id"), PAINT_YELLOW);
+        table_add(&table, json_get_text(refusals->items[i], "answer"), PAINT_NONE);
     }
     table_print(&table, ctl);
     table_free(&table);
+    if (number_of(bulk, "refused") > refusals->count)
+        ctl_say(ctl, "these are the first %u; all are in the view saga.bulk_runs",
+                refusals->count);
 }
 
 static void bulk_print(struct ctl *ctl, const struct ctl_reply *reply, const struct json *bulk)
@@ -255,10 +255,8 @@ static void bulk_print(struct ctl *ctl, const struct ctl_reply *reply, const str
     text_add(&ctl->out, json_get_text(bulk, "state"));
     buf_printf(&ctl->out, "  %lld of %lld done", (long long)number_of(bulk, "done"),
                (long long)number_of(bulk, "total"));
-    int64_t lost = number_of(bulk, "lost"), refused = number_of(bulk, "refused");
+    int64_t refused = number_of(bulk, "refused");
     int64_t left = number_of(bulk, "total") - number_of(bulk, "released");
-    if (lost)
-        buf_printf(&ctl->out, ", %lld lost", (long long)lost);
     if (refused)
         buf_printf(&ctl->out, ", %lld refused", (long long)refused);
     if (left)
@@ -269,18 +267,15 @@ static void bulk_print(struct ctl *ctl, const struct ctl_reply *reply, const str
         buf_add_char(&ctl->out, ')');
     }
     buf_add_char(&ctl->out, '\n');
-    wrong_print(ctl, bulk);
+    refusals_print(ctl, bulk);
 }
 
 static int bulk_exit(const struct json *bulk)
 {
-    int64_t total = number_of(bulk, "total");
+    int64_t total = number_of(bulk, "total"), refused = number_of(bulk, "refused");
     if (number_of(bulk, "done") == total)
         return CTL_OK;
-    return number_of(bulk, "lost") == number_of(bulk, "released") &&
-                   number_of(bulk, "released") > 0
-               ? CTL_CONFLICT
-               : CTL_ERROR;
+    return refused && refused == number_of(bulk, "released") ? CTL_CONFLICT : CTL_ERROR;
 }
 
 int ctl_bulk_run(struct ctl *ctl)
@@ -324,8 +319,8 @@ static int bulk_list(struct ctl *ctl)
     static const struct rows_column columns[] = {
         {"BULK", "bulk_id", ROWS_TEXT, false},    {"VERB", "verb", ROWS_TEXT, false},
         {"STATE", "state", ROWS_TEXT, false},     {"TOTAL", "total", ROWS_COUNT, false},
-        {"DONE", "done", ROWS_COUNT, false},      {"LOST", "lost", ROWS_COUNT, false},
-        {"REFUSED", "refused", ROWS_COUNT, true}, {"AGE", "at", ROWS_AGE, false},
+        {"DONE", "done", ROWS_COUNT, false},      {"REFUSED", "refused", ROWS_COUNT, false},
+        {"AGE", "at", ROWS_AGE, false},
         {"BY", "actor", ROWS_TEXT, true},         {"REASON", "reason", ROWS_TEXT, false},
     };
     struct ctl_reply reply;

@@ -34,7 +34,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
         {OPT_SINCE, "those that started within this time, like 1h or 7d"},          \
         {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"}, \
         {OPT_RATE, "so many a second (default 10/s; 30/m is half a one)"},          \
-        {OPT_ERROR_SHARE, "stop when this share of at least 10 went wrong (0.2)"},  \
+        {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"},  \
     {                                                                               \
         OPT_YES, "do not ask"                                                       \
     }

@@ -1,4 +1,4 @@
--- Verbs in bulk as JSON: one of them with up to 100 of the runs that went wrong, or {"bulk": [...]},
+-- Verbs in bulk as JSON: one of them with up to 100 of the runs that refused, or {"bulk": [...]},
 -- the newest 100, without an id. Null if there is none of this id.
 create or replace function saga.bulk_json_v1(p_id text)
 returns json
@@ -8,13 +8,12 @@ as $$
     with rows as (
         select b.bulk_id, b.at, json_build_object(
                    'bulk_id', b.bulk_id, 'verb', b.verb, 'state', b.state, 'total', b.total,
-                   'released', b.released, 'done', b.done, 'refused', b.refused, 'lost', b.lost,
+                   'released', b.released, 'done', b.done, 'refused', b.refused,
                    'stopped', b.stopped, 'filter', b.filter, 'rate', b.rate,
                    'max_error_share', b.max_error_share, 'reason', b.reason, 'actor', b.actor,
                    'at', saga.time_text(b.at), 'ended_at', saga.time_text(b.ended_at),
-                   'wrong', case when p_id is not null then coalesce((
-                       select json_agg(json_build_object('run_id', w.run_id, 'outcome', w.outcome,
-                                                         'answer', w.answer) order by w.number)
+                   'refusals', case when p_id is not null then coalesce((
+                       select json_agg(json_build_object('run_id', w.run_id, 'answer', w.answer) order by w.number)
                          from (select *
                                  from saga.bulk_run u
                                 where u.bulk_id = b.bulk_id and u.outcome <> 'done'

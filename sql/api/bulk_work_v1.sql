@@ -1,5 +1,5 @@
 -- Works off what is open in these shards: notes what became of the requests that are out, stops
--- where too many went wrong, and releases as many more as the rate allows since the last time, at
+-- where too many were refused, and releases as many more as the rate allows since the last time, at
 -- most a second's worth. Returns how many are open still. Each in its row's lock, so that several
 -- daemons, or one that died in between, neither release twice nor lose anything.
 create or replace function saga.bulk_work_v1(p_shards bigint)
@@ -13,7 +13,6 @@ declare
     b saga.bulk_request;
     v_now timestamptz;
     v_decided integer;
-    v_wrong integer;
     v_credit double precision;
     v_release integer;
     v_open integer := 0;
@@ -36,15 +35,13 @@ begin
                and u.bulk_id = o.bulk_id and u.number = o.number
             returning u.outcome)
         select b.done + count(*) filter (where t.outcome = 'done'),
-               b.refused + count(*) filter (where t.outcome not in ('done', 'conflict')),
-               b.lost + count(*) filter (where t.outcome = 'conflict')
-          into b.done, b.refused, b.lost
+               b.refused + count(*) filter (where t.outcome <> 'done')
+          into b.done, b.refused
           from told t;
-        v_wrong := b.refused + b.lost;
-        v_decided := b.done + v_wrong;
+        v_decided := b.done + b.refused;
         if b.stopped is null and b.released < b.total and v_decided >= 10
-           and v_wrong > b.max_error_share * v_decided then
-            b.stopped := v_wrong || ' of the first ' || v_decided || ' went wrong';
+           and b.refused > b.max_error_share * v_decided then
+            b.stopped := b.refused || ' of the first ' || v_decided || ' were refused';
         end if;
         v_now := clock_timestamp();
         v_credit := least(extract(epoch from v_now - b.credit_at) * b.rate,
@@ -72,11 +69,11 @@ begin
             v_open := v_open + 1;
         end if;
         update saga.bulk_request u
-           set released = b.released, done = b.done, refused = b.refused, lost = b.lost,
+           set released = b.released, done = b.done, refused = b.refused,
                credit_at = b.credit_at, stopped = b.stopped, ended_at = b.ended_at
          where u.bulk_id = b.bulk_id
-           and (u.released, u.done, u.refused, u.lost, u.stopped, u.ended_at) is distinct from
-               (b.released, b.done, b.refused, b.lost, b.stopped, b.ended_at);
+           and (u.released, u.done, u.refused, u.stopped, u.ended_at) is distinct from
+               (b.released, b.done, b.refused, b.stopped, b.ended_at);
     end loop;
     return v_open;
 end

@@ -15,7 +15,6 @@ create table saga.bulk_request (
     released        integer not null default 0,
     done            integer not null default 0,
     refused         integer not null default 0,
-    lost            integer not null default 0,
     credit_at       timestamptz not null,
     stopped         text,
     ended_at        timestamptz

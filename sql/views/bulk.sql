@@ -3,7 +3,7 @@ select b.bulk_id, b.verb,
        case when b.ended_at is null then case when b.stopped is null then 'working'
                                               else 'stopping' end
             when b.released < b.total then 'stopped' else 'done' end as state,
-       b.total, b.released, b.done, b.refused, b.lost, b.stopped, b.filter, b.rate,
+       b.total, b.released, b.done, b.refused, b.stopped, b.filter, b.rate,
        b.max_error_share, b.reason, b.actor, b.at, b.ended_at
   from saga.bulk_request b;
 comment on view saga.bulk is
@@ -15,13 +15,13 @@ comment on column saga.bulk.state is
 comment on column saga.bulk.total is 'how many runs the filter took';
 comment on column saga.bulk.released is 'how many of them were asked for so far';
 comment on column saga.bulk.done is 'how many obeyed';
-comment on column saga.bulk.refused is 'how many could not: no such run, input that does not fit';
-comment on column saga.bulk.lost is 'how many were decided otherwise before, or do not allow it';
-comment on column saga.bulk.stopped is 'why it was stopped: too many went wrong, or by whom';
+comment on column saga.bulk.refused is
+    'how many did not allow it: decided otherwise before, past the pivot, unknown outcome';
+comment on column saga.bulk.stopped is 'why it was stopped: too many refusals, or by whom';
 comment on column saga.bulk.filter is 'which runs: state, workflow, since, where, run_ids';
 comment on column saga.bulk.rate is 'runs a second';
 comment on column saga.bulk.max_error_share is
-    'it stops when more than this share of at least 10 runs went wrong';
+    'it stops when more than this share of at least 10 runs were refused';
 comment on column saga.bulk.reason is 'why; kept with the history of each run';
 comment on column saga.bulk.actor is 'who asked for it';
 comment on column saga.bulk.at is 'when';

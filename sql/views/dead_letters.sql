@@ -2,7 +2,8 @@
 -- must not be repeated, nor where the participant holds the key for something else.
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
-       p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
+       p.at as parked_at, p.step as step_id, r.direction, r.cause, coalesce(r.error, x.error) as error,
+       r.input,
        coalesce(r.residue, '[]') as residue,
        array_remove(case r.park_reason::text
             when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
@@ -58,6 +59,17 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
        order by v.seq desc
        limit 1) p on true
+  left join lateral ( -- a run that has not turned back has no error of its own
+      select pg_catalog.json_build_object(
+                 'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
+                 'code', e.error -> 'code', 'status', e.error -> 'status',
+                 'message', e.error -> 'message', 'body', e.error -> 'body') as error
+        from saga.effect e
+       where e.shard = r.shard and e.run_id = r.run_id and e.error is not null
+         and e.state in ('refused', 'unknown')
+       order by (e.step_id || case when e.item = '' then '' else '.' || e.item end = p.step) desc
+                nulls last, coalesce(e.ended_at, e.unknown_at) desc nulls last
+       limit 1) x on true
   left join lateral (
       select true as blocked
         from saga.effect e
@@ -98,7 +110,8 @@ comment on column saga.dead_letters.parked_at is 'when it was parked';
 comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';
 comment on column saga.dead_letters.cause is 'why it had turned back before; null: it had not';
-comment on column saga.dead_letters.error is 'the first failure of the run';
+comment on column saga.dead_letters.error is
+    'the first failure of the run, or that of the step where it stopped';
 comment on column saga.dead_letters.input is 'the input of the run';
 comment on column saga.dead_letters.residue is 'what is applied or unknown and not undone';
 comment on column saga.dead_letters.next_verbs is
