@@ -33,7 +33,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
         {OPT_WORKFLOW, "the runs of this workflow"},                                \
         {OPT_SINCE, "those that started within this time, like 1h or 7d"},          \
         {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"}, \
-        {OPT_RATE, "so many a second (default 10/s; 30/m is half a one)"},          \
+        {OPT_RATE, "so many a second (default 10/s), or like 30/m"},          \
         {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"},  \
     {                                                                               \
         OPT_YES, "do not ask"                                                       \
@@ -359,7 +359,7 @@ const struct ctl_verb ctl_verbs[] = {
 
     {.name = "bulk",
      .group = GROUP_OPERATE,
-     .args = "[list | show ID | stop ID]",
+     .args = "[show|stop ID]",
      .args_max = 2,
      .arg = CTL_ARG_WORD,
      .words = "list|show|stop",
