@@ -447,6 +447,20 @@ static void auth_compile(struct compiler *cx, const struct node *node, struct pl
         oauth2_compile(cx, oauth2, &shared, service);
 }
 
+/* The secret is the same for all runs: a service knows one. */
+static void sign_compile(struct compiler *cx, const struct node *node, struct plan_service *service)
+{
+    const struct expr_rules rules = {
+        .where = "`sign`", .roots = ROOT_ENV | ROOT_SECRETS, .step = PLAN_STEP_NONE};
+    const struct node *secret = node ? node_get(node, "hmac") : NULL;
+    if (!node || !keys_check(cx, node, LANG_SIGN) || !secret)
+        return;
+    if (service->url && strncmp(service->url, "http", 4) != 0)
+        node_error(cx, "E111", node, "a database takes no signature");
+    service->sign_secret = text_template_compile(cx, secret, &rules);
+    literal_secret_warn(cx, secret, service->sign_secret);
+}
+
 static const struct shape *service_response(const struct plan_service *service)
 {
     if (!service->url)
@@ -472,6 +486,7 @@ static void service_compile(struct compiler *cx, const struct node *node,
         service->headers_count = named_compile(cx, part, "`headers`", &rules, &service->headers);
     }
     auth_compile(cx, node_get(node, "auth"), service);
+    sign_compile(cx, node_get(node, "sign"), service);
     if ((part = node_get(node, "idempotency"))) {
         if (service->url && strncmp(service->url, "http", 4) != 0)
             guard_compile(cx, part, &service->idempotency);

@@ -263,6 +263,7 @@ struct plan_service {
     const struct template *auth_secret; /* bearer token, basic password, oauth2 client_secret */
     const char *auth_token_url;         /* oauth2 */
     const char *auth_scope;             /* oauth2; NULL: none */
+    const struct template *sign_secret; /* of the HMAC over each request; NULL: not signed */
     struct plan_idempotency idempotency;
     int64_t timeout_us; /* 0: not declared */
     const struct plan_outcome_rule *outcomes;
@@ -272,6 +273,18 @@ struct plan_service {
 struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
 
 #define PLAN_ITEMS_MAX 10000 /* of one for_each */
+
+enum approve_by { APPROVE_BY_ANY, APPROVE_BY_OTHER, APPROVE_BY_GROUP };
+
+/* A person must approve the exact request before it is sent. */
+struct plan_approval {
+    const struct expr *condition;   /* `if`; NULL: always */
+    const struct template *message; /* NULL: none */
+    enum approve_by by;
+    const char *group; /* APPROVE_BY_GROUP: of the daemon's `people` */
+    int64_t expires_us;
+    bool park; /* when nobody has decided in time; else the step is refused */
+};
 
 struct plan_step {
     const char *id;
@@ -291,10 +304,11 @@ struct plan_step {
     const uint16_t *held_by;
     uint16_t held_by_count;
     bool hold;
-    const struct expr *for_each;        /* gives the list; NULL: not a loop */
-    const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
-    uint32_t max_parallel;              /* of a loop, at least 1 */
-    const struct schema *output_schema; /* NULL: anything */
+    const struct expr *for_each;         /* gives the list; NULL: not a loop */
+    const struct expr *key_by;           /* names an instance by its item; NULL: by its place */
+    uint32_t max_parallel;               /* of a loop, at least 1 */
+    const struct schema *output_schema;  /* NULL: anything */
+    const struct plan_approval *approve; /* NULL: nobody is asked */
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };

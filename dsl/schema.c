@@ -55,6 +55,8 @@ const struct lang_key lang_keys[] = {
      "Headers of every request."},
     {LANG_SERVICE, "auth", LANG_GROUP, LANG_AUTH, 0, NULL, NULL, NULL,
      "How the service knows us. Secrets are written `${{ secrets.NAME }}`."},
+    {LANG_SERVICE, "sign", LANG_GROUP, LANG_SIGN, 0, NULL, NULL, "not signed",
+     "Signs each request, so that the service can tell who sent it and that it is whole."},
     {LANG_SERVICE, "timeout", LANG_DURATION, 0, 0, NULL, NULL, NULL,
      "Of one attempt, for steps that name none."},
     {LANG_SERVICE, "outcomes", LANG_GROUP_LIST, LANG_OUTCOME, 0, NULL, NULL, NULL,
@@ -77,6 +79,9 @@ const struct lang_key lang_keys[] = {
     {LANG_OAUTH2, "client_id", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Who we are there."},
     {LANG_OAUTH2, "client_secret", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL, "Our secret there."},
     {LANG_OAUTH2, "scope", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Scopes, with blanks between them."},
+
+    {LANG_SIGN, "hmac", LANG_TEXT_TEMPLATE, 0, R, NULL, NULL, NULL,
+     "The secret that both sides know, `${{ secrets.NAME }}`, of HMAC-SHA256."},
 
     {LANG_IDEMPOTENCY, "header", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The header's name."},
     {LANG_IDEMPOTENCY, "query", LANG_TEXT, 0, 0, NULL, NULL, NULL, "The query parameter's name."},
@@ -137,7 +142,8 @@ const struct lang_key lang_keys[] = {
     {LANG_STEP, "on_unknown", LANG_CHOICE, 0, 0, NULL, "reconcile|retry|compensate|continue|park",
      "by the tier: repeat, ask or park",
      "What follows an unknown outcome, instead of what the tier says."},
-    {LANG_STEP, "approve", LANG_ANY, 0, P, NULL, NULL, NULL, "A person must approve first."},
+    {LANG_STEP, "approve", LANG_GROUP, LANG_APPROVE, 0, NULL, NULL, NULL,
+     "A person must approve the exact rendered request before it is sent."},
     {LANG_STEP, "dry_run", LANG_ANY, 0, P, NULL, NULL, NULL, "Shows the effect without it."},
 
 #define HTTP_METHOD(name, does)                                                                \
@@ -238,6 +244,17 @@ const struct lang_key lang_keys[] = {
     {LANG_RECONCILE, "for", LANG_DURATION, 0, 0, NULL, NULL, "10m",
      "How long it is asked; then a person is needed."},
 
+    {LANG_APPROVE, "if", LANG_EXPRESSION, 0, 0, NULL, NULL, "true",
+     "False: nobody needs to be asked."},
+    {LANG_APPROVE, "message", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL,
+     "What the person reads, beside the request itself."},
+    {LANG_APPROVE, "by", LANG_TEXT, 0, 0, NULL, NULL, "any",
+     "Who may: `any`, `other` (not who submitted the run), or a group of the daemon's `people`."},
+    {LANG_APPROVE, "expires", LANG_DURATION, 0, 0, NULL, NULL, "24h",
+     "How long it may be decided."},
+    {LANG_APPROVE, "on_expiry", LANG_CHOICE, 0, 0, NULL, "refused|park", "refused",
+     "What follows when nobody has."},
+
     {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL, "Condition on `response`."},
     {LANG_OUTCOME, "is", LANG_CHOICE, 0, R, NULL, OUTCOME_WORDS, NULL, "The outcome."},
 
@@ -274,7 +291,7 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST, "answers", LANG_TEST_ANSWERS, LANG_TEST_ANSWER, 0, NULL, NULL,
      "each service does what it is asked",
      "By `STEP` or `STEP:compensate`: the answer, or a list with one for each attempt, of which "
-     "the last repeats."},
+     "the last repeats; `STEP:reconcile` and `STEP:compensate:reconcile` answer the questions."},
     {LANG_TEST, "signals", LANG_GROUP_MAP, LANG_TEST_SIGNAL, 0, NULL, NULL, NULL,
      "Signals that come, by their names."},
     {LANG_TEST, "at", LANG_TEST_VERBS, LANG_TEST_VERB, 0, NULL, NULL, NULL,
@@ -326,6 +343,9 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST_EXPECT, "reason", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Why it is parked."},
     {LANG_TEST_EXPECT, "calls", LANG_ANY, 0, 0, NULL, NULL, NULL,
      "All calls in order, as `STEP` and `STEP:compensate`; each attempt is one."},
+    {LANG_TEST_EXPECT, "asks", LANG_ANY, 0, 0, NULL, NULL, NULL,
+     "All questions of `reconcile` in order, as `STEP` and `STEP:compensate`; `calls` has none of "
+     "them."},
     {LANG_TEST_EXPECT, "any_order", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
      "The order of `calls` does not matter."},
     {LANG_TEST_EXPECT, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "The run's output."},
@@ -558,7 +578,13 @@ static const struct mistake {
      "what proves that it has not happened is `not_applied`"},
     {LANG_RECONCILE, "interval|delay|period", "the time between reads is `every`"},
     {LANG_RECONCILE, "budget|attempts|until|max_time", "how long it is asked is `for`"},
-    {LANG_TEST, "state|cause|calls|output|residue|takes", "put it under `expect`"},
+    {LANG_APPROVE, "who|approvers|from|group|role|users|assignee",
+     "who may approve is `by: any`, `by: other` or `by: GROUP`"},
+    {LANG_APPROVE, "timeout|ttl|deadline|within", "how long it may be decided is `expires`"},
+    {LANG_APPROVE, "text|reason|title|description|prompt", "what the person reads is `message`"},
+    {LANG_APPROVE, "when|condition", "when a person is asked is `if`"},
+    {LANG_STEP, "approval|gate|confirm|manual|human", "a person is asked by `approve`"},
+    {LANG_TEST, "state|cause|calls|asks|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},
     {LANG_TEST_ANSWER, "status_code|http", "the HTTP status is `status`"},
     {LANG_TEST_ANSWER, "delay|latency|takes", "how long it takes is `after`"},

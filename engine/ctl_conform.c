@@ -138,7 +138,6 @@ static int input_read(struct conform *conform)
 static int effects_confirm(const struct conform *conform)
 {
     struct ctl *ctl = conform->ctl;
-    char answer[16];
     bool is_final = conform->step->compensate.kind != ACTION_HTTP;
     ctl_say(ctl, "this does real things at %s, a few times%s", conform->url,
             is_final ? ", and cannot undo them" : ", and undoes what it can");
@@ -146,9 +145,7 @@ static int effects_confirm(const struct conform *conform)
         return CTL_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return ctl_usage(ctl, "say --yes to do it");
-    fprintf(stderr, "go on? [y/N] ");
-    fflush(stderr);
-    if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+    if (ctl_confirm(ctl, "go on"))
         return CTL_OK;
     ctl_say(ctl, "nothing was sent");
     return CTL_ERROR;

@@ -96,9 +96,10 @@ const struct ctl_verb ctl_verbs[] = {
          "and\n"
          "nothing is stored: services answer as the tests say, time is simulated.\n"
          "With --faults each test is walked again and again: each call refused, not to be had,\n"
-         "lost, its answer lost, arriving twice; the daemon dying and an operator cancelling at\n"
-         "each record. The table says how each walk ended; a workflow without tests is played\n"
-         "with an input made from its schema. A parked run is no failure, it is listed.\n"
+         "lost, its answer lost, arriving twice, its questions (`reconcile`) unanswered or asked\n"
+         "too early; the daemon dying and an operator cancelling at each record. The table\n"
+         "says how each walk ended; a workflow without tests is played with an input made from\n"
+         "its schema. A parked run is no failure, it is listed.\n"
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},
@@ -267,6 +268,26 @@ const struct ctl_verb ctl_verbs[] = {
      .about = PREFIX_NOTE,
      .options = {{OPT_CHECK, "exit 6 if a run waits for a person, 0 if none does"}},
      .run = ctl_verb_dead},
+    {.name = "audit",
+     .group = GROUP_RUNS,
+     .args = "[list | verify]",
+     .args_max = 2,
+     .arg = CTL_ARG_WORD,
+     .words = "list|verify",
+     .summary = "what people did: every verb with actor, reason and outcome, in chains of hashes",
+     .about =
+         "list shows the newest acts first. verify follows the chains and names the first row\n"
+         "that was changed, removed or exchanged; exit 1 then. Keep what it prints with -o json\n"
+         "somewhere else: audit verify FILE then also finds a chain that was written anew.",
+     .options = {{OPT_RUN, "list: the acts on this run; its full id"},
+                 {OPT_LIMIT, "list: how many at most (50)"}},
+     .run = ctl_verb_audit},
+
+    {.name = "approvals",
+     .group = GROUP_RUNS,
+     .args = "",
+     .summary = "the requests that wait for a person, exactly as they would be sent",
+     .run = ctl_verb_approvals},
 
     OPERATE("cancel", "turn a run back: what was applied is undone",
             "Attempts in flight are awaited first. After the pivot a run is not turned back.\n"
@@ -325,6 +346,28 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
 
+    {.name = "approve",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "let the request of a step that waits for approval be sent",
+     .about =
+         "What is approved is the request with that hash, once: see sagactl approvals. Without\n"
+         "--hash the request is shown, and on a terminal you are asked. It covers the step's\n"
+         "compensation. `by: other` and groups are looked up in the daemon's `people`.",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
+    {.name = "reject",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "refuse a step that waits for approval; nothing is sent",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
     {.name = "signal",
      .group = GROUP_OPERATE,
      .args = "RUN NAME",

@@ -1,6 +1,7 @@
 #include "engine/decide.h"
 
 #include "engine/answer.h"
+#include "engine/approval.h"
 #include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/base/map.h"
@@ -201,6 +202,10 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     const struct effect_state *side = instance_side(instance, direction);
     if (!wall_passed(side->next_at, draft->event->now))
         return;
+    if (approval_is_pending(side)) {
+        approval_expire(draft, instance);
+        return;
+    }
     bool worker = step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER;
     if (worker && (side->state == STEP_WAITING || side->state == STEP_CLAIMED)) {
         task_due(draft, instance, direction);
@@ -501,6 +506,8 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_ABANDON:
     case EVENT_SIGNAL:
     case EVENT_MIGRATE:
+    case EVENT_APPROVE:
+    case EVENT_REJECT:
     case EVENT_ANSWER: verb_decide(&draft); break;
     }
     verb_answer(&draft);

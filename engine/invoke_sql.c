@@ -11,7 +11,7 @@
 enum { SQL_APPLY };
 static const char *const statements[] = {
     [SQL_APPLY] = "select saga.apply_or_raise_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
-                  "$12, $13, $14, $15, $16, $17)",
+                  "$12, $13, $14, $15, $16, $17, $18)",
 };
 
 /* A deferred answer: a reply, or that of a commit. */
@@ -554,6 +554,11 @@ static void slot_down(void *arg, const struct err *err, bool is_final)
     }
 }
 
+static const char *slot_problem(void *arg, const char *host, const struct sockaddr *peer)
+{
+    return egress_problem(sql_slot_of(arg)->pool->sql->o.egress, str_z(host), peer);
+}
+
 static void slot_connect(struct slot *slot)
 {
     struct pool *pool = slot->pool;
@@ -575,6 +580,7 @@ static void slot_connect(struct slot *slot)
         .arg = slot,
         .up = slot_up,
         .down = slot_down,
+        .problem = pool->is_engine ? NULL : slot_problem, /* the operator names the engine's own */
     };
     slot->conn = pgconn_open(pool->sql->o.loop, &options);
 }

@@ -27,6 +27,7 @@
 #ifndef ENGINE_INVOKE_SQL_H
 #define ENGINE_INVOKE_SQL_H
 
+#include "engine/egress.h"
 #include "engine/store_pg.h"
 
 #define SQL_CONNECTIONS_PER_SERVICE 4
@@ -41,6 +42,7 @@ struct invoke_sql_options {
     /* The URL of a service where the daemon's config has one; else the plan's counts. */
     const char *(*url)(void *arg, const char *service);
     void *url_arg;
+    const struct egress *egress; /* borrowed: where services may be; NULL: the defaults */
     void (*reply)(void *arg, uint64_t invocation_id, const struct reply *reply);
     void *reply_arg;
     void (*commit_answer)(void *arg, uint64_t invocation_id, const struct unit_answer *answer);

@@ -305,7 +305,12 @@ static int http_render(const struct plan_action *action, const struct expr_scope
     if (!code && service->auth_secret)
         code = template_render_text(service->auth_secret, scope, TEXT_PLAIN, arena,
                                     &out->auth_secret, err);
-    return code ? err_wrap(err, "auth") : 0;
+    if (code)
+        return err_wrap(err, "auth");
+    if (service->sign_secret)
+        code = template_render_text(service->sign_secret, scope, TEXT_PLAIN, arena,
+                                    &out->sign_secret, err);
+    return code ? err_wrap(err, "sign") : 0;
 }
 
 /* --- other kinds --------------------------------------------------------------------------- */

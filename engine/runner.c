@@ -656,6 +656,7 @@ static void work_decide(struct runner *runner, struct work *work)
         start_prepare(runner, work);
     work->event.now = runner->now;
     work->event.env = runner->config.env;
+    work->event.people = runner->config.people;
     work->event.hold = runner->draining;
     run_decide(slot->run, &work->event, &work->arena, &work->decision);
     work->durable = durable_count(&work->decision);

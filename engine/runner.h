@@ -18,10 +18,11 @@
 struct runner;
 
 struct runner_config {
-    uint32_t resident_max;   /* 0: RESIDENT_RUNS_MAX */
-    const struct json *env;  /* borrowed for the runner's life; NULL: none */
-    struct port_tasks tasks; /* offer is NULL: there are no workers */
-    struct port_plans plans; /* find is NULL: port_invoke plays the children */
+    uint32_t resident_max;     /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env;    /* borrowed for the runner's life; NULL: none */
+    const struct json *people; /* the same; see approval.h */
+    struct port_tasks tasks;   /* offer is NULL: there are no workers */
+    struct port_plans plans;   /* find is NULL: port_invoke plays the children */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,

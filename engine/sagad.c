@@ -672,6 +672,17 @@ static void descriptors_raise(void)
         log_warn("could not raise the limit of open files: %s", strerror(errno));
 }
 
+/* The memory of a daemon holds secrets; a developer's may be looked at. */
+static void core_files_forbid(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    limit.rlim_cur = 0;
+    if (setrlimit(RLIMIT_CORE, &limit) != 0)
+        log_warn("could not forbid core files: %s", strerror(errno));
+}
+
 /* What a burst of runs needed once it will need again: giving it back to the kernel and asking for
  * it anew, page by page, costs more than the work that is done in it. */
 static void memory_keep(void)
@@ -693,6 +704,8 @@ int main(int argc, char **argv)
     if (process.options.migrate)
         return migrate_main(&process.options);
     descriptors_raise();
+    if (!process.options.dev)
+        core_files_forbid();
     memory_keep();
     int code = process.options.dev ? dev_prepare(&process) : production_prepare(&process);
     if (code == EXIT_OK)

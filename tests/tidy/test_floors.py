@@ -109,7 +109,7 @@ claim("each library is included behind its fence only", problems)
 ALLOWED = re.compile(
     r"^(mem\w+|str\w+|__?(memcpy|memmove|memset|strcpy|strcat|snprintf|vsnprintf|sprintf|"
     r"sprintf|strncpy|strncat|explicit_bzero)_chk|v?snprintf|__isoc\w+_\w*scanf|sscanf|rawmem\w+|"
-    r"malloc|calloc|realloc|free|abort|qsort|bsearch|SHA1|SHA256|__ctype_\w+|tolower|toupper|"
+    r"malloc|calloc|realloc|free|abort|qsort|bsearch|SHA1|SHA256|HMAC|EVP_sha256|__ctype_\w+|tolower|toupper|"
     r"regcomp|regexec|regfree|regerror|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__asan\w*|__ubsan\w*|"
     r"__errno_location|strtol|strtoll|strtoull|strcasecmp|strncasecmp|__cpu_model|__cpu_indicator_init|__divti3|__udivti3|__modti3|__umodti3|_?setjmp|stpcpy)$")
 # Where a programmer error or the end of memory ends the process, it may say so first.
