@@ -29,12 +29,6 @@ static const struct {
     {CONTROL_POST, "/v1/queues/*/take", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/tasks/*", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/runs/**", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:cancel", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:pause", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:resume", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:retry", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:compensate", ROLE_OPERATE},
-    {CONTROL_POST, "/v1/runs:abandon", ROLE_OPERATE},
     {CONTROL_POST, "/v1/bulk/*/stop", ROLE_OPERATE},
     {CONTROL_POST, "/v1/audit/verify", ROLE_OPERATE},
 };

@@ -189,6 +189,13 @@ static void runs_list(struct api *api, struct control_request *request)
         ARRAY_LEN(params), runs_came, request);
 }
 
+/* GET /v1/dead, of one run with ?run_id=. */
+static void dead_list(struct api *api, struct control_request *request)
+{
+    const char *params[] = {control_query(request, "run_id")};
+    ask(api, request, "select saga.dead_json_v2($1)", params, 1);
+}
+
 /* GET /v1/audit: the newest acts of people, of one run with ?run_id=. */
 static void audit_list(struct api *api, struct control_request *request)
 {
@@ -343,7 +350,7 @@ static const struct route {
     {CONTROL_POST, "/v1/runs", run_submit, NULL},
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
     {CONTROL_POST, "/v1/answers", answers_take, NULL},
-    {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
+    {CONTROL_GET, "/v1/dead", dead_list, NULL},
     {CONTROL_GET, "/v1/bulk", NULL, "select saga.bulk_json_v1(null)"},
     {CONTROL_GET, "/v1/approvals", NULL, "select saga.approvals_json_v1()"},
     {CONTROL_GET, "/v1/audit", audit_list, NULL},

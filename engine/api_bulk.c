@@ -124,9 +124,8 @@ static void missing_reply(struct control_request *request, const struct json *an
     struct buf list = {0};
     for (uint32_t i = 0; ids && i < ids->count; i++)
         buf_printf(&list, "%s" STR_FMT, i ? ", " : "", STR_ARG(ids->items[i]->text));
-    control_problem(request, 404, "not_found", NULL,
-                    "nothing was begun: there is no run " STR_FMT, (int)MIN(list.len, (size_t)400),
-                    list.data);
+    control_problem(request, 404, "not_found", NULL, "nothing was begun: there is no run " STR_FMT,
+                    (int)MIN(list.len, (size_t)400), list.data);
     buf_free(&list);
 }
 
@@ -170,9 +169,8 @@ static void bulk_answered(void *arg, const struct store_answer *answer)
     if (!answer->err.code)
         verdict_reply(call, answer->text);
     else if (!search_problem(call->request, &answer->err))
-        control_problem(call->request, status_of(answer->err.code),
-                        err_code_name(answer->err.code), NULL,
-                        call->dry_run ? "%s" : "%s; it may have begun: GET /v1/bulk/%s",
+        control_problem(call->request, status_of(answer->err.code), err_code_name(answer->err.code),
+                        NULL, call->dry_run ? "%s" : "%s; it may have begun: GET /v1/bulk/%s",
                         answer->err.text, call->id);
 }
 

@@ -171,7 +171,8 @@ static bool confirmed(struct ctl *ctl, const struct json *counted)
     return false;
 }
 
-/* --- how far it is ----------------------------------------------------------------------------- */
+/* --- how far it is -----------------------------------------------------------------------------
+ */
 
 static void progress_draw(const struct json *bulk)
 {
@@ -233,8 +234,7 @@ static void refusals_print(struct ctl *ctl, const struct json *bulk)
     table_print(&table, ctl);
     table_free(&table);
     if (number_of(bulk, "refused") > refusals->count)
-        ctl_say(ctl, "these are the first %u; all are in the view saga.bulk_runs",
-                refusals->count);
+        ctl_say(ctl, "these are the first %u; all are in the view saga.bulk_runs", refusals->count);
 }
 
 static void bulk_print(struct ctl *ctl, const struct ctl_reply *reply, const struct json *bulk)
@@ -312,16 +312,17 @@ int ctl_bulk_run(struct ctl *ctl)
     return bulk_exit(bulk);
 }
 
-/* --- sagactl bulk ------------------------------------------------------------------------------ */
+/* --- sagactl bulk ------------------------------------------------------------------------------
+ */
 
 static int bulk_list(struct ctl *ctl)
 {
     static const struct rows_column columns[] = {
-        {"BULK", "bulk_id", ROWS_TEXT, false},    {"VERB", "verb", ROWS_TEXT, false},
-        {"STATE", "state", ROWS_TEXT, false},     {"TOTAL", "total", ROWS_COUNT, false},
-        {"DONE", "done", ROWS_COUNT, false},      {"REFUSED", "refused", ROWS_COUNT, false},
-        {"AGE", "at", ROWS_AGE, false},
-        {"BY", "actor", ROWS_TEXT, true},         {"REASON", "reason", ROWS_TEXT, false},
+        {"BULK", "bulk_id", ROWS_TEXT, false},  {"VERB", "verb", ROWS_TEXT, false},
+        {"STATE", "state", ROWS_TEXT, false},   {"TOTAL", "total", ROWS_COUNT, false},
+        {"DONE", "done", ROWS_COUNT, false},    {"REFUSED", "refused", ROWS_COUNT, false},
+        {"AGE", "at", ROWS_AGE, false},         {"BY", "actor", ROWS_TEXT, true},
+        {"REASON", "reason", ROWS_TEXT, false},
     };
     struct ctl_reply reply;
     int code = ctl_get(ctl, STR("/v1/bulk"), &reply, NULL);
@@ -363,9 +364,9 @@ int ctl_verb_bulk(struct ctl *ctl)
         return ctl->args_count > 1 ? ctl_usage(ctl, "bulk list takes no argument") : bulk_list(ctl);
     if (ctl->args_count < 2)
         return ctl_usage(ctl, "bulk %s needs an ID", what);
-    int code = stop ? bulk_stop(ctl, &reply, &bulk)
-                    : ctl_get(ctl, ctl_path(ctl, "/v1/bulk/", str_z(ctl->args[1]), ""), &reply,
-                              &bulk);
+    int code =
+        stop ? bulk_stop(ctl, &reply, &bulk)
+             : ctl_get(ctl, ctl_path(ctl, "/v1/bulk/", str_z(ctl->args[1]), ""), &reply, &bulk);
     if (!code)
         bulk_print(ctl, &reply, bulk);
     return code;

@@ -28,15 +28,15 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
     }
 #define PREFIX_NOTE "RUN is a run id or a unique beginning of one."
 /* Which runs, instead of naming them, and how fast. */
-#define MANY                                                                        \
-    {OPT_STATE, "instead of RUN: the runs in this state"},                          \
-        {OPT_WORKFLOW, "the runs of this workflow"},                                \
-        {OPT_SINCE, "those that started within this time, like 1h or 7d"},          \
-        {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"}, \
-        {OPT_RATE, "so many a second (default 10/s), or like 30/m"},          \
-        {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"},  \
-    {                                                                               \
-        OPT_YES, "do not ask"                                                       \
+#define MANY                                                                            \
+    {OPT_STATE, "instead of RUN: the runs in this state"},                              \
+        {OPT_WORKFLOW, "the runs of this workflow"},                                    \
+        {OPT_SINCE, "those that started within this time, like 1h or 7d"},              \
+        {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"},     \
+        {OPT_RATE, "so many a second (default 10/s), or like 30/m"},                    \
+        {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"}, \
+    {                                                                                   \
+        OPT_YES, "do not ask"                                                           \
     }
 #define MANY_NOTE                                                                            \
     "Several runs, or those of a filter: they are counted first, and it asks; where it\n"    \

@@ -357,11 +357,21 @@ static struct str run_id_describe(const struct plan *plan, struct str parts)
     return parts.ptr || !plan->run_id ? parts : STR("\"complex\"");
 }
 
+/* How long a completed run may be undone, as an interval; NULL: never. */
+static const char *window_describe(const struct plan *plan, char *out, size_t size)
+{
+    if (!plan->compensatable_for_us)
+        return NULL;
+    snprintf(out, size, "%lld us", (long long)plan->compensatable_for_us);
+    return out;
+}
+
 void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
                     const char *actor, store_answered *done, void *arg)
 {
     struct pgconn_params params = {0};
     struct buf steps = {0};
+    char window[32];
     steps_describe(plan, &steps);
     struct question *question = question_new(done, arg);
     question->conflict_text = true;
@@ -374,8 +384,9 @@ void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str 
     pgconn_param_text(&params, buf_str(&steps));
     pgconn_param_text(&params, run_id_describe(plan, run_id_parts));
     pgconn_param_text(&params, str_z(actor));
-    ask(store, "select saga.workflow_apply_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)", &params,
-        question);
+    pgconn_param_z(&params, window_describe(plan, window, sizeof(window)));
+    ask(store, "select saga.workflow_apply_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::interval)",
+        &params, question);
     buf_free(&steps);
 }
 
@@ -398,6 +409,9 @@ static void definition_describe(const struct store_definition *definition, struc
     json_write_string(plan->source, out);
     buf_add_z(out, ",\"steps\":");
     steps_describe(plan, out);
+    char window[32];
+    if (window_describe(plan, window, sizeof(window)))
+        buf_printf(out, ",\"compensatable_for\":\"%s\"", window);
     if (parts.ptr)
         buf_printf(out, ",\"run_id_parts\":" STR_FMT, STR_ARG(parts));
     buf_add_char(out, '}');

@@ -1,4 +1,8 @@
--- Verbs for many runs at once.
+-- Verbs for many runs at once, and what the views tell operators.
+
+alter table saga.workflow add column compensatable_for interval;
+comment on column saga.workflow.compensatable_for is
+    'how long after its end a completed run may be undone; null: never, or it was not kept';
 
 create table saga.bulk_request (
     bulk_id         text collate "C" primary key,
