@@ -97,14 +97,6 @@ enum standing {
     STANDING_UNDONE,
 };
 
-static const struct json *residue_of(const struct model_run *run, struct str step)
-{
-    for (uint32_t i = 0; run->residue && i < run->residue->count; i++)
-        if (str_eq(json_get_text(run->residue->items[i], "step"), step))
-            return run->residue->items[i];
-    return NULL;
-}
-
 static enum standing standing_of(const struct model_run *run, const struct model_step *step)
 {
     if (step->folded.len || str_eq_z(step->effect, "pure") || !step->key.len)
@@ -209,15 +201,12 @@ static void step_findings_show(struct ctl *ctl, const struct json *findings, str
 static void step_block(struct ctl *ctl, const struct model_run *run, const struct json *row,
                        const struct model_step *step)
 {
-    const struct json *effects = json_get_z(row, "effects"), *left = residue_of(run, step->id);
-    struct str why = json_get_text(left, "reason");
+    const struct json *effects = json_get_z(row, "effects");
     buf_add_z(&ctl->out, "  ");
     text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, step->id);
     buf_printf(&ctl->out, "  %s", model_phase_word(model_phase_of(step)));
     if (step->stays.len)
         buf_printf(&ctl->out, ", stays: " STR_FMT, STR_ARG(step->stays));
-    else if (why.len && !str_eq(why, run->reason))
-        buf_printf(&ctl->out, ", " STR_FMT, STR_ARG(why));
     buf_add_char(&ctl->out, '\n');
     bool any = false;
     for (uint32_t i = 0; effects && effects->kind == JSON_LIST && i < effects->count; i++) {

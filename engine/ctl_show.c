@@ -266,6 +266,17 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
     table_free(&table);
 }
 
+/* Commands are never cut: where they do not fit beside their meanings, those stand above. */
+static bool next_fits(struct ctl *ctl, const struct model_next *next, size_t count)
+{
+    size_t command = 0, meaning = 0;
+    for (size_t i = 0; i < count; i++) {
+        command = MAX(command, text_width(next[i].command));
+        meaning = MAX(meaning, text_width(next[i].meaning));
+    }
+    return !ctl->terminal || 2 + command + 2 + meaning <= text_columns();
+}
+
 void show_next(struct ctl *ctl, const struct model_run *run)
 {
     struct model_next next[NEXT_MAX];
@@ -274,6 +285,17 @@ void show_next(struct ctl *ctl, const struct model_run *run)
     if (!count)
         return;
     show_heading(ctl, "What leads on");
+    if (!next_fits(ctl, next, count)) {
+        for (size_t i = 0; i < count; i++) {
+            buf_add_z(&ctl->out, "  ");
+            text_add_painted(&ctl->out, ctl->color, PAINT_DIM,
+                             arena_printf(&ctl->scratch, "# " STR_FMT, STR_ARG(next[i].meaning)));
+            buf_add_z(&ctl->out, "\n  ");
+            text_add(&ctl->out, next[i].command);
+            buf_add_char(&ctl->out, '\n');
+        }
+        return;
+    }
     table_column(&table, "");
     table_column(&table, "");
     for (size_t i = 0; i < count; i++) {
