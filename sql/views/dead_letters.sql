@@ -1,23 +1,33 @@
--- A retry is offered only where the engine would accept it: not while something is unknown that
--- must not be repeated, nor where the participant holds the key for something else.
+-- A verb is offered only where the engine would obey it: no retry while something is unknown that
+-- must not be repeated, nor where the participant holds the key for something else; no settle where
+-- nothing is unknown; no compensate of what goes back already.
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
-       p.at as parked_at, p.step as step_id, r.direction, r.cause, coalesce(r.error, x.error) as error,
-       r.input,
-       coalesce(r.residue, '[]') as residue,
-       array_remove(case r.park_reason::text
-            when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
-            when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
-            when 'pivot_passed' then array['retry', 'skip', 'abandon']
-            when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
-            when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
-            when 'crash_loop' then array['retry', 'compensate', 'abandon']
-            when 'quarantine' then array['retry', 'abandon']
-            when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
-            when 'compensation_budget' then array['retry', 'skip', 'abandon']
-            when 'late_success' then array['compensate', 'abandon']
-            when 'approval_expired' then array['retry', 'skip', 'compensate', 'abandon'] end,
-           case when b.blocked then 'retry' end) as next_verbs,
+       p.at as parked_at, p.step as step_id, r.direction, r.cause,
+       coalesce(r.error, x.error) as error, r.input, coalesce(r.residue, '[]') as residue,
+       array(select v.verb
+               from pg_catalog.unnest(case r.park_reason::text
+                        when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
+                        when 'compensation_failed'
+                        then array['retry', 'settle', 'skip', 'abandon']
+                        when 'pivot_passed' then array['retry', 'skip', 'abandon']
+                        when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
+                        when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
+                        when 'crash_loop' then array['retry', 'compensate', 'abandon']
+                        when 'quarantine' then array['retry', 'abandon']
+                        when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
+                        when 'compensation_budget' then array['retry', 'skip', 'abandon']
+                        when 'late_success' then array['compensate', 'abandon']
+                        when 'approval_expired'
+                        then array['retry', 'skip', 'compensate', 'abandon'] end)
+                    with ordinality v (verb, place)
+              where (v.verb <> 'retry' or b.blocked is null)
+                and (v.verb <> 'settle' or exists (
+                     select from saga.effect e
+                      where e.shard = r.shard and e.run_id = r.run_id and e.state = 'unknown'))
+                and (v.verb <> 'compensate' or r.direction = 'execute'
+                     or r.park_reason::text = 'late_success')
+              order by v.place) as next_verbs,
        r.created_at,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
                    'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
