@@ -218,6 +218,7 @@ static void step_block(struct ctl *ctl, const struct model_run *run, const struc
     }
     if (!any)
         detail(ctl, "key", step->key, true);
+    detail(ctl, "so far", model_unknown_text(step, ctl_now(), &ctl->scratch), false);
     step_findings_show(ctl, member_list(row, "findings", run->findings), step->id);
 }
 
@@ -256,7 +257,9 @@ static void stopped_show(struct ctl *ctl, const struct model_run *run)
         const struct model_step *step = &run->steps[i];
         enum model_phase phase = model_phase_of(step);
         bool undo = phase == MODEL_UNDO_UNKNOWN || phase == MODEL_UNDO_FAILED;
-        if (phase != MODEL_UNKNOWN && phase != MODEL_REFUSED && !undo)
+        /* On the way back what was refused stands in nobody's way. */
+        bool refused = phase == MODEL_REFUSED && !run->cause.len;
+        if (phase != MODEL_UNKNOWN && !refused && !undo)
             continue;
         struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
         buf_add_z(&ctl->out, "  ");
@@ -274,25 +277,63 @@ static void stopped_show(struct ctl *ctl, const struct model_run *run)
  */
 
 #define HISTORY_MAX 30
+#define DATE_BYTES 10
+
+/* The time of day, after a date that is not the one before. */
+static struct str event_time(struct ctl *ctl, const struct json *event, struct str *date)
+{
+    struct wall at;
+    struct str text = member_text(ctl, event, "at");
+    if (!text.len || !wall_parse(text, &at))
+        return text;
+    text = text_time_ms(at, &ctl->scratch);
+    struct str day = {text.ptr, MIN(text.len, (size_t)DATE_BYTES)};
+    if (!str_eq(day, *date) || text.len <= DATE_BYTES + 2) {
+        *date = day;
+        return text;
+    }
+    return (struct str){text.ptr + DATE_BYTES + 1, text.len - DATE_BYTES - 2};
+}
+
+/* A condition that did not hold is no incident. */
+static bool is_quiet(struct ctl *ctl, const struct json *event)
+{
+    return str_eq(member_text(ctl, event, "what"), STR("skipped")) &&
+           !member_text(ctl, event, "detail").len;
+}
 
 static void history_show(struct ctl *ctl, const struct json *events)
 {
     struct table table = {.indent = 2};
-    uint32_t from = events->count > HISTORY_MAX ? events->count - HISTORY_MAX : 0;
-    if (!events->count)
+    uint32_t told = 0, skip;
+    struct str date = STR("");
+    for (uint32_t i = 0; i < events->count; i++)
+        told += !is_quiet(ctl, events->items[i]);
+    if (!told)
         return;
-    show_heading(ctl, "What happened");
-    if (from)
-        buf_printf(&ctl->out, "  %u earlier events: sagactl events RUN\n", from);
-    for (int i = 0; i < 4; i++)
+    bool wide = ctl->format == CTL_FORMAT_WIDE;
+    skip = !wide && told > HISTORY_MAX ? told - HISTORY_MAX : 0;
+    event_time(ctl, events->items[0], &date);
+    show_heading(
+        ctl, date.len
+                 ? arena_printf(&ctl->scratch, "What happened, " STR_FMT " UTC", STR_ARG(date)).ptr
+                 : "What happened");
+    if (skip)
+        buf_printf(&ctl->out, "  %u earlier events: sagactl events RUN\n", skip);
+    for (int i = 0; i < 3; i++)
         table_column(&table, "");
-    for (uint32_t i = from; i < events->count; i++) {
+    for (uint32_t i = 0; i < events->count; i++) {
         const struct json *event = events->items[i];
         struct str what = member_text(ctl, event, "what");
-        table_add(&table, time_member(ctl, event, "at"), PAINT_DIM);
+        struct str more = member_text(ctl, event, "detail");
+        if (is_quiet(ctl, event) || (skip && skip--))
+            continue;
+        table_add(&table, event_time(ctl, event, &date), PAINT_DIM);
         table_add(&table, member_text(ctl, event, "step_id"), PAINT_NONE);
-        table_add(&table, what, text_state_paint(what));
-        table_add(&table, member_text(ctl, event, "detail"), PAINT_NONE);
+        table_add(&table,
+                  arena_printf(&ctl->scratch, STR_FMT "%s" STR_FMT, STR_ARG(what),
+                               more.len ? ": " : "", STR_ARG(more)),
+                  text_state_paint(what));
     }
     table_print(&table, ctl);
     table_free(&table);
@@ -340,7 +381,6 @@ void report_print(struct ctl *ctl, struct model_run *run, const struct json *row
         attempts_show(ctl, member_list(row, "attempts", run->attempts));
         findings_show(ctl, member_list(row, "findings", run->findings));
     }
-    show_unknowns(ctl, run);
     stopped_show(ctl, run);
     show_next(ctl, run);
 }
