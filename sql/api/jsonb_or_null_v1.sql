@@ -10,4 +10,5 @@ exception when data_exception or program_limit_exceeded then
     return null;
 end
 $$;
-comment on function saga.jsonb_or_null_v1(json) is 'A payload as jsonb, null if it cannot be that.';
+comment on function saga.jsonb_or_null_v1(json) is
+    'A payload as jsonb, null if it cannot be that. [engine, operator, reader]';

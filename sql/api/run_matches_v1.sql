@@ -24,4 +24,4 @@ as $$
      where r.shard = p_shard and r.run_id = p_run_id;
 $$;
 comment on function saga.run_matches_v1(smallint, text, jsonpath) is
-    'Whether a path finds something in a run.';
+    'Whether a path finds something in a run. [engine, operator, reader]';

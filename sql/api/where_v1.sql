@@ -12,4 +12,5 @@ exception when syntax_error or data_exception or program_limit_exceeded or featu
           using errcode = 'invalid_parameter_value';
 end
 $$;
-comment on function saga.where_v1(text) is 'A path that was given as text.';
+comment on function saga.where_v1(text) is
+    'A path that was given as text. [engine, operator, reader]';
