@@ -2,10 +2,13 @@
 """Verbs for many runs: counted first, released at a rate, stopped when too many go wrong, and gone
 on with after a crash."""
 
+import os
+import pty
+import subprocess
 import threading
 import time
 
-from lib import Answer, case, main, wait_until
+from lib import SAGACTL, Answer, case, main, spawn, wait_until
 
 FLOW = """
 workflow: flow
@@ -352,6 +355,66 @@ def by_hand(env):
         assert result.code == 2 and said in result.err, result
     result = daemon.ctl("retry", "r1", "r2", "--input", "{}", "--reason", "x")
     assert result.code == 2 and "is for one run" in result.err, result
+
+
+def on_terminal(daemon, env, answer, *args):
+    """What sagactl says on a terminal that answers so, and its exit code."""
+    leader, follower = pty.openpty()
+    process = spawn([SAGACTL, *args], stdin=follower, stdout=subprocess.PIPE, stderr=follower,
+                    env={"PATH": os.environ["PATH"], "SAGA_SOCKET": daemon.socket, "TERM": "xterm",
+                         "LC_ALL": "C.UTF-8", **{n: v for n, v in os.environ.items()
+                                                 if n.endswith("SAN_OPTIONS")}})
+    os.close(follower)
+    os.write(leader, answer)
+    said = b""
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:  # everybody has closed it
+            break
+        if not part:
+            break
+        said += part
+    out = process.stdout.read().decode()
+    process.stdout.close()
+    os.close(leader)
+    return process.wait(60), out, said.decode()
+
+
+@case
+def asked_on_a_terminal(env):
+    """On a terminal it shows the count and asks; only y does it, and a line shows how far it is,
+    which is gone in the end."""
+    _, daemon, _ = world(env, 12)
+    args = ("abandon", "--state", "parked", "--reason", "x", "--rate", "20/s")
+    for answer in (b"n\n", b"\n", b"\x04", b"nonsense\n"):
+        code, out, said = on_terminal(daemon, env, answer, *args)
+        assert code == 2 and not out and "abandon takes 12 runs: r000, r001" in said, (code, said)
+        assert "abandon them? [y/N]" in said and "nothing was done" in said, said
+    assert set(env.states().values()) == {"parked"}
+    code, out, said = on_terminal(daemon, env, b"y\n", *args)
+    assert code == 0 and "12 of 12 done" in out, (code, out, said)
+    assert " of 12\x1b[K" in said and said.endswith("\r\x1b[K"), repr(said)
+    assert set(env.states().values()) == {"abandoned"}
+
+
+@case
+def tenants_apart(env):
+    """Who sees the runs of one tenant sees no verb for many runs: its filter tells of others."""
+    _, daemon, _ = world(env, 2)
+    over(daemon, begun(daemon, "abandon", {"state": "parked"}))
+    env.sql("create role one_of_%s in role saga_reader login" % env.database)
+    try:
+        env.sql("select saga.tenant_grant('one_of_%s', 'acme')" % env.database)
+        for query in ("select count(*) from saga.bulk", "select count(*) from saga.bulk_runs",
+                      "select count(*) from saga.inputs",
+                      "select json_array_length(saga.bulk_json_v1(null) -> 'bulk')",
+                      "select json_array_length(saga.runs_json_v2(null, null, null, 9, null, "
+                      "'$.input') -> 'runs')"):
+            assert env.sql(query, user="one_of_" + env.database) == "0", query
+        assert env.sql("select count(*) from saga.bulk_runs", user="saga_engine") == "2"
+    finally:
+        env.sql("drop owned by one_of_%s; drop role one_of_%s" % (env.database, env.database))
 
 
 if __name__ == "__main__":

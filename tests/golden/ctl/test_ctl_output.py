@@ -139,6 +139,18 @@ def asked_in_vain():
                next_verbs=["settle", "retry", "skip", "abandon"])
 
 
+def corrected():
+    """People had a hand in it; it may still be undone."""
+    return run("completed",
+               [step("hold", "applied"),
+                step("pay", "applied", key="mended-1:pay:execute@2",
+                     renewed="refused, then retried by uid:7: typing error"),
+                step("tell", "applied", step_input={"told": 1}, compensation_step_input=[2])],
+               run_id="mended-1", undoable_until=at(3600),
+               inputs=[{"number": 1, "direction": "execute", "input": {"account": "right"},
+                        "at": at(-20), "actor": "uid:7"}])
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -155,6 +167,7 @@ class Output(CtlCase):
         add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
         add_run(self.fake, gated())
+        add_run(self.fake, corrected())
         add_run(self.fake, asked())
         self.fake.on("GET", "/v1/runs/order-10", asked_in_vain())
         self.fake.on("GET", "/v1/runs/order-10/events", {"events": []})
@@ -305,6 +318,8 @@ class Output(CtlCase):
                 ("list", ["list"]), ("list_wide", ["list", "-o", "wide"]),
                 ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
                 ("show_wide", ["show", "order-3", "-o", "wide"]),
+                ("show_corrected", ["show", "mended-1"]),
+                ("dead_show_wide", ["dead", "show", "order-1", "-o", "wide"]),
                 ("show_loop", ["show", "order-4"]),
                 ("show_family", ["show", "order-5~deliver"]),
                 ("show_queued", ["show", "order-6"]),
