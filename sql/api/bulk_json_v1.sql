@@ -13,7 +13,8 @@ as $$
                    'max_error_share', b.max_error_share, 'reason', b.reason, 'actor', b.actor,
                    'at', saga.time_text(b.at), 'ended_at', saga.time_text(b.ended_at),
                    'refusals', case when p_id is not null then coalesce((
-                       select json_agg(json_build_object('run_id', w.run_id, 'answer', w.answer) order by w.number)
+                       select json_agg(json_build_object('run_id', w.run_id, 'answer', w.answer)
+                                       order by w.number)
                          from (select *
                                  from saga.bulk_run u
                                 where u.bulk_id = b.bulk_id and u.outcome <> 'done'

@@ -10,8 +10,9 @@
 -- The token says what a person was shown: how many runs, when, of which filter. What has come since
 -- then is not touched; what has left the filter meanwhile is fine. Whoever names runs by their ids
 -- needs none.
-create or replace function saga.bulk_open_v1(p_id text, p_verb text, p_filter json, p_since interval,
-                                             p_body json, p_reason text, p_rate double precision,
+create or replace function saga.bulk_open_v1(p_id text, p_verb text, p_filter json,
+                                             p_since interval, p_body json, p_reason text,
+                                             p_rate double precision,
                                              p_max_error_share double precision, p_token text,
                                              p_dry_run boolean, p_actor text)
 returns json

@@ -1,5 +1,5 @@
--- Parked runs: {"dead": [...]}, each as saga.dead_letters shows it; the longest waiting first, up to
--- 1000. With an id just that one.
+-- Parked runs: {"dead": [...]}, each as saga.dead_letters shows it; the longest waiting first,
+-- 1000 at most. With an id just that one.
 create or replace function saga.dead_json_v2(p_run_id text)
 returns json
 language sql stable security definer

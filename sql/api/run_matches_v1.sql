@@ -1,6 +1,7 @@
 -- Whether a path finds something in a run that is neither false nor null: a predicate
 -- ($.input.amount > 100) and a filter ($.input.items[*] ? (@.sku == "A-1")) both do what they look
--- like. The error of a run that stopped without turning back is that of its step. Where the path does not fit the run's shape, it finds nothing.
+-- like. The error of a run that stopped without turning back is that of its step. Where the path
+-- does not fit the run's shape, it finds nothing.
 create or replace function saga.run_matches_v1(p_shard smallint, p_run_id text, p_where jsonpath)
 returns boolean
 language sql stable

@@ -6,7 +6,8 @@ set search_path = pg_catalog, saga, pg_temp
 as $$
 begin
     return p_where::jsonpath;
-exception when syntax_error or data_exception or program_limit_exceeded or feature_not_supported then
+exception when syntax_error or data_exception or program_limit_exceeded
+               or feature_not_supported then
     raise exception 'where: "%" is no SQL/JSON path (%); one is $.input.amount > 100',
                     left(p_where, 200), sqlerrm
           using errcode = 'invalid_parameter_value';
