@@ -79,6 +79,8 @@ static int refusal_status(const struct verb_call *call, const struct request_res
         {"there is no such run", 404},
         {"nothing was sent under the key", 404},
         {"the workflow has no step", 404},
+        {"the loop \"", 404},
+        {"the step \"", 404},
         {"input:", 422},
         {"step input:", 422},
         {"a step is named", 422},

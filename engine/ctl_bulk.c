@@ -16,7 +16,7 @@
 #define IDS_SHOWN 5
 
 static const enum ctl_opt filters[] = {OPT_STATE, OPT_WORKFLOW, OPT_SINCE, OPT_WHERE};
-static const enum ctl_opt paces[] = {OPT_RATE, OPT_ERROR_SHARE, OPT_YES};
+static const enum ctl_opt paces[] = {OPT_RATE, OPT_ERROR_SHARE, OPT_DRY_RUN, OPT_YES};
 
 static bool any_of(const struct ctl *ctl, const enum ctl_opt *options, size_t count)
 {
@@ -58,7 +58,8 @@ static int usage_check(struct ctl *ctl, double *rate, double *share)
     if (ctl->args_count && filtered)
         return ctl_usage(ctl, "give runs or a filter, not both");
     if (ctl->args_count == 1)
-        return ctl_usage(ctl, "--rate, --max-error-share and --yes are for several runs");
+        return ctl_usage(ctl,
+                         "--rate, --max-error-share, --dry-run and --yes are for several runs");
     if (ctl_has(ctl, OPT_INPUT) || ctl_has(ctl, OPT_STEP_INPUT))
         return ctl_usage(ctl, "a corrected input is for one run: name it");
     if (ctl_has(ctl, OPT_RATE) && !rate_parse(ctl_option(ctl, OPT_RATE), rate))
@@ -96,7 +97,7 @@ static void filter_write(struct ctl *ctl, struct buf *out)
 }
 
 /* With a token it is the deed, else the count. */
-static int post(struct ctl *ctl, struct str token, double rate, double share,
+static int post(struct ctl *ctl, struct str token, double rate, double share, struct str *text,
                 const struct json **answer)
 {
     struct buf body = {0};
@@ -126,7 +127,8 @@ static int post(struct ctl *ctl, struct str token, double rate, double share,
         return ctl_fail(ctl, &err);
     if (reply.status != 200 && reply.status != 202)
         return ctl_refused(ctl, &reply);
-    if (ctl_json_parse(arena_str(&ctl->arena, reply.body), &ctl->arena, answer, &err) != 0) {
+    *text = arena_str(&ctl->arena, reply.body);
+    if (ctl_json_parse(*text, &ctl->arena, answer, &err) != 0) {
         ctl_say(ctl, "the daemon's answer cannot be read: %s", err.text);
         return CTL_ERROR;
     }
@@ -138,6 +140,22 @@ static int64_t number_of(const struct json *json, const char *name)
     const struct json *value = json_get_z(json, name);
     int64_t number = 0;
     return value && json_to_int(value, &number) ? number : 0;
+}
+
+/* The first ids on stdout, how many there are beside it. */
+static void counted_print(struct ctl *ctl, struct str text, const struct json *counted)
+{
+    const struct json *ids = json_get_z(counted, "run_ids");
+    if (ctl_format_is_json(ctl)) {
+        ctl_print_document(ctl, text);
+        return;
+    }
+    for (uint32_t i = 0; ids && i < ids->count; i++) {
+        text_add(&ctl->out, ids->items[i]->text);
+        buf_add_char(&ctl->out, '\n');
+    }
+    ctl_say(ctl, "%s would take %lld run%s", ctl->verb->name,
+            (long long)number_of(counted, "count"), number_of(counted, "count") == 1 ? "" : "s");
 }
 
 /* Says how many runs it would take, and asks. */
@@ -282,19 +300,24 @@ int ctl_bulk_run(struct ctl *ctl)
 {
     const struct json *counted, *begun, *bulk;
     struct ctl_reply reply;
+    struct str text;
     double rate = -1, share = -1;
     int code = usage_check(ctl, &rate, &share);
     if (!code)
-        code = post(ctl, STR_NONE, rate, share, &counted);
+        code = post(ctl, STR_NONE, rate, share, &text, &counted);
     if (code)
         return code;
+    if (ctl_has(ctl, OPT_DRY_RUN)) {
+        counted_print(ctl, text, counted);
+        return CTL_OK;
+    }
     if (!number_of(counted, "count")) {
         ctl_say(ctl, "there is no such run to %s", ctl->verb->name);
         return CTL_OK;
     }
     if (!confirmed(ctl, counted))
         return CTL_USAGE;
-    code = post(ctl, json_get_text(counted, "token"), rate, share, &begun);
+    code = post(ctl, json_get_text(counted, "token"), rate, share, &text, &begun);
     if (code)
         return code;
     struct str id = json_get_text(begun, "bulk_id");

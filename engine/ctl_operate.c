@@ -89,7 +89,7 @@ int ctl_verb_operate(struct ctl *ctl)
 {
     struct buf body = {0};
     struct str input, step_input;
-    int code = ctl_reason_check(ctl);
+    int code = ctl_has(ctl, OPT_DRY_RUN) ? CTL_OK : ctl_reason_check(ctl);
     if (!code && ctl_bulk_wanted(ctl))
         return ctl_bulk_run(ctl);
     if (!code)

@@ -35,6 +35,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
         {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"},     \
         {OPT_RATE, "so many a second (default 10/s), or like 30/m"},                    \
         {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"}, \
+        {OPT_DRY_RUN, "only say how many it would take, and the first 20"},             \
     {                                                                                   \
         OPT_YES, "do not ask"                                                           \
     }

@@ -91,7 +91,7 @@ struct ctl_verb_option {
     enum ctl_opt id;
     const char *help;
 };
-#define CTL_VERB_OPTIONS_MAX 11
+#define CTL_VERB_OPTIONS_MAX 12
 
 struct ctl_verb {
     const char *name;

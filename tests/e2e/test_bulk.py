@@ -332,6 +332,11 @@ def by_hand(env):
     assert result.code == 2 and "abandon takes 2 runs: r000, r001" in result.err, result
     assert "say --yes" in result.err and not result.out
     assert set(env.states().values()) == {"parked"}
+    result = daemon.ctl("abandon", "--state", "parked", "--dry-run")
+    assert result.code == 0 and result.out.split() == ["r000", "r001", "r002", "r003"], result
+    assert "abandon would take 4 runs" in result.err, result
+    assert daemon.ctl("retry", "r000", "r001", "--dry-run", "--json").json()["count"] == 2
+    assert set(env.states().values()) == {"parked"}
     assert daemon.ctl("abandon", "r000", "r001", "--reason", "x", "--yes").code == 0
     result = daemon.ctl("retry", "r000", "r002", "--reason", "x", "--yes")
     assert result.code == 1 and "r000        the run is abandoned" in result.out, result
