@@ -47,6 +47,7 @@ static struct str page_path(struct ctl *ctl, int64_t limit, const char *cursor)
     query_add(&path, "state", ctl_option(ctl, OPT_STATE));
     query_add(&path, "workflow", ctl_option(ctl, OPT_WORKFLOW));
     query_add(&path, "since", ctl_option(ctl, OPT_SINCE));
+    query_add(&path, "where", ctl_option(ctl, OPT_WHERE));
     query_add(&path, "limit", arena_printf(&ctl->scratch, "%lld", (long long)limit).ptr);
     query_add(&path, "cursor", cursor);
     struct str kept = arena_str(&ctl->scratch, buf_str(&path));

@@ -36,6 +36,7 @@ struct daemon {
     struct runner *runner;
     struct api *api;
     struct schedules *schedules;
+    struct bulks *bulks;
     struct control *control;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -430,12 +431,14 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     store_open(daemon);
     sql_open(daemon);
     runner_open(daemon);
+    daemon->bulks = bulks_new(options->loop, daemon->runner, daemon->store);
     struct api_options api = {.loop = options->loop,
                               .access = &options->config->access,
                               .runner = daemon->runner,
                               .store = daemon->store,
                               .plans = daemon->plans,
                               .queues = daemon->queues,
+                              .bulks = daemon->bulks,
                               .dsl = &daemon->dsl,
                               .env = daemon->env,
                               .daemon = options->name};
@@ -471,6 +474,7 @@ void daemon_close(struct daemon *daemon)
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
     schedules_free(daemon->schedules);
+    bulks_free(daemon->bulks);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -526,6 +530,7 @@ void daemon_drain(struct daemon *daemon)
     if (daemon->control)
         control_stop(daemon->control);
     schedules_stop(daemon->schedules);
+    bulks_stop(daemon->bulks);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

@@ -91,10 +91,10 @@ struct store_pg {
     struct loop *loop;
     struct store_pg_events events;
     char *uri, *daemon, *lock_file;
-    char application[3][96]; /* write, watch, read */
+    char application[4][96]; /* write, watch, read, search */
     unsigned action_lanes;
     bool polls_inbox;
-    struct pgconn *write, *watch, *read;
+    struct pgconn *write, *watch, *read, *search;
     uint32_t types[LIST_COUNT];
 
     /* units */
