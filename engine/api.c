@@ -289,6 +289,7 @@ static const struct route {
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
     {CONTROL_POST, "/v1/answers", answers_take, NULL},
     {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
+    {CONTROL_GET, "/v1/services", NULL, "select saga.services_json_v1()"},
     {CONTROL_GET, "/v1/daemons", NULL, "select saga.daemons_json_v1()"},
 };
 

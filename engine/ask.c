@@ -113,7 +113,7 @@ void ask_send(struct draft *draft, struct instance *instance, enum direction dir
     struct err err;
     ASSERT(unknown_is_asked(&side));
     struct wall open_until = admit_ask_at(draft, &action->reconcile->ask);
-    if (wall_is_set(open_until) && now.us < side.ask_until.us) {
+    if (open_until.us > now.us && now.us < side.ask_until.us) {
         side.next_at = wall_first(open_until, side.ask_until);
         draft_effect(draft, instance, direction, &side);
         return;

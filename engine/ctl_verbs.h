@@ -127,6 +127,7 @@ void ctl_help(struct ctl *ctl, const struct ctl_verb *verb);
 
 int ctl_verb_apply(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
+int ctl_verb_services(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
 int ctl_verb_diff(struct ctl *ctl);

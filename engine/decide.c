@@ -282,9 +282,8 @@ static bool is_sent_again(const struct draft *draft, struct due_node *due)
 {
     struct instance *instance = due_instance(due);
     const struct effect_state *side = instance_side(instance, due->direction);
-    return side->state == STEP_UNKNOWN ||
-           ((side->state == STEP_RETRYING || side_is_held(side)) &&
-            !attempt_is_over(draft, instance, due->direction));
+    return side->state == STEP_UNKNOWN || ((side->state == STEP_RETRYING || side_is_held(side)) &&
+                                           !attempt_is_over(draft, instance, due->direction));
 }
 
 void decide_due(struct draft *draft)

@@ -25,8 +25,8 @@ void decide_park(struct draft *draft, enum park_reason reason, const struct inst
 void decide_unpark(struct draft *draft);
 void decide_due(struct draft *draft);
 void decide_recover_sides(struct draft *draft);
-/* A crash loop, a quarantine and a late success park a run with claims whose answers nobody waits for. Whatever
- * makes such a run move again finds out about them first. */
+/* A crash loop, a quarantine and a late success park a run with claims whose answers nobody waits
+ * for. Whatever makes such a run move again finds out about them first. */
 void decide_recover_lost(struct draft *draft, enum park_reason reason);
 /* A side has ended, perhaps after its run. What counted as not applied and was applied after all
  * is undone like everything else. */

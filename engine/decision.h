@@ -47,9 +47,9 @@ enum run_event_kind run_event_of(struct str name);
 
 struct run_event {
     enum run_event_kind kind;
-    struct wall now;           /* database time; time is nothing but this field */
-    const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
-    bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
+    struct wall now;        /* database time; time is nothing but this field */
+    const struct json *env; /* what `env.NAME` may read; NULL: nothing */
+    bool hold;              /* shutting down: answers are recorded, nothing new is claimed */
     /* What may be sent to each service of the plan; the decision counts down what it sends. NULL:
      * there are no limits. */
     struct gate_room *rooms;

@@ -100,19 +100,12 @@ static int64_t interval_us(const struct gate *gate)
     return MAX((int64_t)(all / ((__int128)gate->limits.rate * share_of(gate))), INT64_C(1));
 }
 
-/* How far ahead of the rate the next one may be: a burst after a pause. */
-static int64_t burst_us(const struct gate *gate)
-{
-    int64_t interval = interval_us(gate);
-    return MAX(GATE_BURST_US / interval - 1, INT64_C(0)) * interval;
-}
-
 static uint32_t rate_room(const struct gate *gate, struct wall now)
 {
     if (!gate->limits.rate)
         return UINT32_MAX;
     int64_t ahead = MAX(gate->next_send.us - now.us, INT64_C(0));
-    int64_t left = burst_us(gate) - ahead;
+    int64_t left = GATE_BURST_US - ahead;
     return left < 0 ? 0 : (uint32_t)MIN(left / interval_us(gate) + 1, (int64_t)UINT32_MAX);
 }
 
@@ -209,7 +202,8 @@ static void breaker_note(struct gate *gate, enum gate_outcome outcome, struct wa
 void gate_open_until(struct gate *gate, struct wall until, struct wall now)
 {
     breaker_look(gate, now);
-    if (!gate->failures_size || until.us <= now.us || (gate->breaker == BREAKER_OPEN && gate->open_until.us >= until.us))
+    if (!gate->failures_size || until.us <= now.us ||
+        (gate->breaker == BREAKER_OPEN && gate->open_until.us >= until.us))
         return;
     breaker_open(gate, until);
     gate->changed = false; /* who found it tells the others */
@@ -424,7 +418,7 @@ struct wall gate_due(struct gate *gate, struct wall now)
     if (gate->breaker == BREAKER_OPEN)
         return gate->open_until;
     if (!rate_room(gate, now))
-        return (struct wall){MAX(gate->next_send.us - burst_us(gate), now.us)};
+        return (struct wall){MAX(gate->next_send.us - GATE_BURST_US, now.us)};
     /* Repeats that wait for their share: each second the oldest of the window drops out. */
     if (!repeats_room(gate, now))
         return (struct wall){(now.us / SECOND_US + 1) * SECOND_US};

@@ -28,12 +28,13 @@
 #define GATE_RETRIES_MIN 10
 #define GATE_WINDOW_US MINUTE_US
 #define GATE_BUCKETS 60
-/* What may be sent at once after a pause, as time of the rate. */
+/* How far ahead of the rate the next one may be: what is late may be made up for, and after a pause
+ * so much goes at once. */
 #define GATE_BURST_US (100 * MS_US)
 
-#define BREAKER_STATES(X)                                    \
-    X(BREAKER_CLOSED, "closed")                              \
-    X(BREAKER_OPEN, "open")           /* nothing is sent */  \
+#define BREAKER_STATES(X)                                   \
+    X(BREAKER_CLOSED, "closed")                             \
+    X(BREAKER_OPEN, "open")           /* nothing is sent */ \
     X(BREAKER_HALF_OPEN, "half_open") /* one request tries */
 enum breaker_state {
     BREAKER_NONE,

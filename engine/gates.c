@@ -88,8 +88,7 @@ void gates_open(struct runner *runner, struct work *work)
     }
     if (!plan->is_limited)
         return;
-    struct gate_room *rooms =
-        arena_array(&work->arena, struct gate_room, plan->services_count);
+    struct gate_room *rooms = arena_array(&work->arena, struct gate_room, plan->services_count);
     for (uint16_t i = 0; i < plan->services_count; i++) {
         struct gate_entry *entry = entry_of(runner, &plan->services[i]);
         const struct slot_wait *wait = entry ? wait_find(slot, entry) : NULL;
@@ -124,8 +123,7 @@ void gates_pass(struct runner *runner, struct work *work)
         passage->entry =
             entry_of(runner, &plan->services[command->rendered.request.action->service]);
         if (passage->entry)
-            passage->opening =
-                gate_sent(&passage->entry->gate, command->attempt > 1, runner->now);
+            passage->opening = gate_sent(&passage->entry->gate, command->attempt > 1, runner->now);
     }
 }
 
@@ -189,8 +187,8 @@ static void wait_want(struct runner *runner, struct slot *slot, const struct due
 void gates_wait(struct runner *runner, struct slot *slot)
 {
     const struct run *run = slot->run;
-    bool moves = (run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING) &&
-                 !run->now.paused;
+    bool moves =
+        (run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING) && !run->now.paused;
     if (!run->held && !slot->waits)
         return;
     for (struct slot_wait *wait = slot->waits; wait; wait = wait->next)
@@ -249,6 +247,11 @@ struct wall gates_due(struct runner *runner)
             due = wall_first(
                 due, gate_due(&CONTAINER_OF(node, struct gate_entry, node)->gate, runner->now));
     return due;
+}
+
+bool runner_has_gates(const struct runner *runner)
+{
+    return runner->gates.count > 0;
 }
 
 void runner_breaker(struct runner *runner, struct str service, struct wall open_until)

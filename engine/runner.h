@@ -20,15 +20,16 @@ struct runner;
 /* What other daemons are to know; called once a turn at most. */
 struct port_services {
     void *arg;
-    void (*changed)(void *arg, struct str service, enum breaker_state state, struct wall open_until);
+    void (*changed)(void *arg, struct str service, enum breaker_state state,
+                    struct wall open_until);
 };
 
 struct runner_config {
-    uint32_t resident_max;   /* 0: RESIDENT_RUNS_MAX */
-    const struct json *env;  /* borrowed for the runner's life; NULL: none */
+    uint32_t resident_max;         /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env;        /* borrowed for the runner's life; NULL: none */
     struct port_services services; /* changed is NULL: nobody else is to know */
-    struct port_tasks tasks; /* offer is NULL: there are no workers */
-    struct port_plans plans; /* find is NULL: port_invoke plays the children */
+    struct port_tasks tasks;       /* offer is NULL: there are no workers */
+    struct port_plans plans;       /* find is NULL: port_invoke plays the children */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -109,6 +110,8 @@ void runner_release(struct runner *runner, uint64_t shards, struct str to_lane);
 /* Owned shards that could leave at once. */
 uint64_t runner_quiet_shards(const struct runner *runner);
 
+/* It has met services with limits. */
+bool runner_has_gates(const struct runner *runner);
 /* Another daemon's breaker of the service is open until then. */
 void runner_breaker(struct runner *runner, struct str service, struct wall open_until);
 

@@ -46,7 +46,7 @@ struct work {
     struct passage *passages; /* of the commands, NULL: none; each until it is a flight's */
     uint32_t passages_count;
     struct passage answered; /* EVENT_REPLY: until it is decided */
-    uint32_t durable; /* records of the decision that a store writes */
+    uint32_t durable;        /* records of the decision that a store writes */
     enum work_repair { REPAIR_NONE, REPAIR_NO_PAYLOAD, REPAIR_QUARANTINE } repair;
     void (*cb)(void *arg, const struct runner_answer *answer);
     void *cb_arg;

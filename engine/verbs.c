@@ -117,7 +117,8 @@ static void pause_decide(struct draft *draft, bool paused)
     if (paused)
         return;
     for (struct instance *instance = run_instance_next(draft->run, NULL);
-         instance && decide_is_active(draft->run); instance = run_instance_next(draft->run, instance)) {
+         instance && decide_is_active(draft->run);
+         instance = run_instance_next(draft->run, instance)) {
         task_recover(draft, instance, DIRECTION_EXECUTE);
         task_recover(draft, instance, DIRECTION_COMPENSATE);
     }

@@ -7,7 +7,7 @@ SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql sta
                     effects_from_v1.sql runs_from_v1.sql schedule_open_v1.sql)
 SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v2 run_image_v1 waiting_v1 runs steps attempts findings \
                     timeline why_waiting why_not_compensated stuck dead_letters unknown_outcomes keys requests workflows schedules \
-                    daemons stats help)
+                    daemons services stats help)
 SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
                   $(filter-out $(SQL_FIRST),$(sort $(wildcard sql/api/*.sql)))
 

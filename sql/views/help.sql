@@ -20,7 +20,8 @@ select h.topic, h.try_this
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
       (12, 'who does the work?', 'select * from saga.daemons'),
       (13, 'what does the clock start?', 'select * from saga.schedules'),
-      (14, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (14, 'what waits for a service?', 'select * from saga.services'),
+      (15, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';
