@@ -179,8 +179,9 @@ static bool root_allowed(struct checker *k, const struct expr *expr, const struc
     struct diag *diag;
     if (root->bit == ROOT_SECRETS) {
         diag = bad(k, "E210", expr->start, end, "a secret would be stored by %s", k->rules->where);
-        diag_help(k->cx->diags, diag,
-                  "secrets may stand only in `auth`, in `headers` and in `env` of an exec");
+        diag_help(
+            k->cx->diags, diag,
+            "secrets may stand only in `auth`, in `sign`, in `headers` and in `env` of an exec");
         return false;
     }
     diag =

@@ -521,6 +521,7 @@ static void step_compile(struct compiler *cx, uint16_t index)
         child_undo_fill(cx, &cx->steps[index]);
     pivot_compile(cx, index);
     hold_compile(cx, index);
+    approve_compile(cx, index);
 }
 
 /* --- the hash --- */

@@ -430,6 +430,8 @@ static void sql_compile(struct compiler *cx, const struct node *node, const stru
     const char *url = cx->services[out->service].url;
     if (url && strncmp(url, "http", 4) == 0)
         node_error(cx, "E116", service, "service `" STR_FMT "` is not a database", STR_ARG(name));
+    else if (url)
+        out->idempotency = cx->services[out->service].idempotency;
 }
 
 /* --- exec --- */

@@ -137,6 +137,8 @@ void service_override(struct arena *arena, struct plan_service *service,
         service->auth_scope = by->auth_scope ? arena_strdup(arena, by->auth_scope) : NULL;
     }
     limits_override(&service->limits, &by->limits);
+    if (by->sign_secret)
+        service->sign_secret = template_copy(arena, by->sign_secret);
     if (by->outcomes_count) {
         service->outcomes = outcomes_copy(arena, by);
         service->outcomes_count = by->outcomes_count;

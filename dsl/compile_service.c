@@ -212,6 +212,35 @@ void idempotency_compile(struct compiler *cx, const struct node *node, struct pl
         read_duration(cx, part, "`settle_after`", 0, &out->settle_after_us);
 }
 
+/* Of a database: its own saga_guard keeps the keys, so only for how long is to be said. */
+static void guard_compile(struct compiler *cx, const struct node *node,
+                          struct plan_idempotency *out)
+{
+    static const char *const others[] = {"header", "query", "body", "format"};
+    const struct node *part;
+    bool takes_key = node->kind != NODE_MAP;
+    if (node->kind == NODE_TEXT && str_eq(node->text, STR("none")))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(others) && !takes_key; i++)
+        takes_key = node_get(node, others[i]) != NULL;
+    if (takes_key) {
+        struct diag *diag = node_error(cx, "E111", node, "a database takes no idempotency key");
+        diag_help(cx->diags, diag,
+                  "where saga_guard is installed (`sagad guard --print`), write {ttl: 7d}");
+        return;
+    }
+    if (!keys_check(cx, node, LANG_IDEMPOTENCY))
+        return;
+    if (!(part = node_get(node, "ttl"))) {
+        node_error(cx, "E102", node, "`idempotency` of a database needs `ttl`");
+        return;
+    }
+    out->place = KEY_PLACE_GUARD;
+    read_duration(cx, part, "`ttl`", SECOND_US, &out->ttl_us);
+    if ((part = node_get(node, "settle_after")))
+        read_duration(cx, part, "`settle_after`", 0, &out->settle_after_us);
+}
+
 /* --- outcomes --- */
 
 uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
@@ -418,6 +447,20 @@ static void auth_compile(struct compiler *cx, const struct node *node, struct pl
         oauth2_compile(cx, oauth2, &shared, service);
 }
 
+/* The secret is the same for all runs: a service knows one. */
+static void sign_compile(struct compiler *cx, const struct node *node, struct plan_service *service)
+{
+    const struct expr_rules rules = {
+        .where = "`sign`", .roots = ROOT_ENV | ROOT_SECRETS, .step = PLAN_STEP_NONE};
+    const struct node *secret = node ? node_get(node, "hmac") : NULL;
+    if (!node || !keys_check(cx, node, LANG_SIGN) || !secret)
+        return;
+    if (service->url && strncmp(service->url, "http", 4) != 0)
+        node_error(cx, "E111", node, "a database takes no signature");
+    service->sign_secret = text_template_compile(cx, secret, &rules);
+    literal_secret_warn(cx, secret, service->sign_secret);
+}
+
 static const struct shape *service_response(const struct plan_service *service)
 {
     if (!service->url)
@@ -443,11 +486,12 @@ static void service_compile(struct compiler *cx, const struct node *node,
         service->headers_count = named_compile(cx, part, "`headers`", &rules, &service->headers);
     }
     auth_compile(cx, node_get(node, "auth"), service);
+    sign_compile(cx, node_get(node, "sign"), service);
     if ((part = node_get(node, "idempotency"))) {
-        idempotency_compile(cx, part, &service->idempotency);
-        if (service->idempotency.place != KEY_PLACE_NONE && service->url &&
-            strncmp(service->url, "http", 4) != 0)
-            node_error(cx, "E111", part, "a database takes no idempotency key");
+        if (service->url && strncmp(service->url, "http", 4) != 0)
+            guard_compile(cx, part, &service->idempotency);
+        else
+            idempotency_compile(cx, part, &service->idempotency);
     }
     if ((part = node_get(node, "timeout")))
         read_duration(cx, part, "`timeout`", MS_US, &service->timeout_us);

@@ -7,6 +7,7 @@
 #include "dsl/compiler.h"
 #include "dsl/tests.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "dsl/jsonschema.h"
@@ -119,28 +120,48 @@ static void tests_list_compile(struct tests_compiler *tx, const struct node *nod
 struct named_effect {
     uint16_t step;
     struct str item;
-    bool compensation;
+    bool compensation, asks;
 };
 
-/* STEP, STEP.ITEM, and with `directions` STEP:compensate. */
-static bool effect_read(struct tests_compiler *tx, const struct node *node, struct str text,
-                        bool directions, struct named_effect *out)
+/* What may stand behind a step's name. */
+enum suffixes { SUFFIX_NONE, SUFFIX_DIRECTION, SUFFIX_QUESTION };
+
+/* :compensate, :execute; :reconcile, alone or behind one of those. */
+static bool suffix_read(struct str suffix, enum suffixes allowed, struct named_effect *out)
 {
+    const char *colon = memchr(suffix.ptr, ':', suffix.len);
+    size_t len = colon ? (size_t)(colon - suffix.ptr) : suffix.len;
+    struct str first = {suffix.ptr, len}, rest = {suffix.ptr + len + 1, 0};
+    if (colon)
+        rest.len = suffix.len - len - 1;
+    if (str_eq(first, STR("reconcile")) && !colon) {
+        out->asks = true;
+        return allowed >= SUFFIX_QUESTION;
+    }
+    out->compensation = str_eq(first, STR("compensate"));
+    if (!out->compensation && !str_eq(first, STR("execute")))
+        return false;
+    out->asks = colon && str_eq(rest, STR("reconcile"));
+    return colon ? out->asks && allowed >= SUFFIX_QUESTION : allowed >= SUFFIX_DIRECTION;
+}
+
+/* STEP, STEP.ITEM, and what is allowed behind it. */
+static bool effect_read(struct tests_compiler *tx, const struct node *node, struct str text,
+                        enum suffixes allowed, struct named_effect *out)
+{
+    static const char *const nouns[] = {"step", "effect", "effect or question"};
+    static const char *const ways_out[] = {
+        "write STEP without a direction", "write STEP or STEP:compensate",
+        "write STEP or STEP:compensate, and :reconcile behind it for the question"};
     const char *names[PLAN_STEPS_MAX];
     const char *colon = memchr(text.ptr, ':', text.len);
     struct str name = {text.ptr, colon ? (size_t)(colon - text.ptr) : text.len};
     *out = (struct named_effect){.item = STR("")};
-    if (colon) {
-        struct str suffix = {colon + 1, text.len - name.len - 1};
-        out->compensation = str_eq(suffix, STR("compensate"));
-        if (!directions || (!out->compensation && !str_eq(suffix, STR("execute")))) {
-            struct diag *diag = node_error(&tx->cx, "E403", node, "`" STR_FMT "` names no %s",
-                                           STR_ARG(text), directions ? "effect" : "step");
-            diag_help(tx->cx.diags, diag,
-                      directions ? "write STEP or STEP:compensate"
-                                 : "write STEP without a direction");
-            return false;
-        }
+    if (colon && !suffix_read((struct str){colon + 1, text.len - name.len - 1}, allowed, out)) {
+        struct diag *diag = node_error(&tx->cx, "E403", node, "`" STR_FMT "` names no %s",
+                                       STR_ARG(text), nouns[allowed]);
+        diag_help(tx->cx.diags, diag, "%s", ways_out[allowed]);
+        return false;
     }
     const char *dot = memchr(name.ptr, '.', name.len);
     if (dot) {
@@ -422,14 +443,35 @@ static bool answer_read(struct tests_compiler *tx, const struct node *node, enum
     return true;
 }
 
+static const struct plan_action *action_of(const struct tests_compiler *tx,
+                                           const struct named_effect *effect)
+{
+    const struct plan_step *step = &tx->plan->steps[effect->step];
+    return effect->compensation ? &step->compensate : &step->action;
+}
+
+static bool reconcile_check(struct tests_compiler *tx, const struct node *node,
+                            const struct plan_action *action)
+{
+    if (action->reconcile)
+        return true;
+    node_error(&tx->cx, "E403", node, "`" STR_FMT "` is never asked about: it has no `reconcile`",
+               STR_ARG(node->text));
+    return false;
+}
+
 static void answers_read(struct tests_compiler *tx, const struct pair *pair,
                          struct test_answers *out)
 {
     struct named_effect effect;
-    if (!effect_read(tx, pair->key, pair->key->text, true, &effect))
+    if (!effect_read(tx, pair->key, pair->key->text, SUFFIX_QUESTION, &effect))
         return;
-    const struct plan_step *step = &tx->plan->steps[effect.step];
-    enum action_kind kind = effect.compensation ? step->compensate.kind : step->action.kind;
+    const struct plan_action *action = action_of(tx, &effect);
+    enum action_kind kind = action->kind;
+    if (effect.asks && !reconcile_check(tx, pair->key, action))
+        return;
+    if (effect.asks)
+        kind = action->reconcile->ask.kind;
     if (kind == ACTION_NONE || action_kind_waits(kind)) {
         node_error(&tx->cx, "E403", pair->key, "`" STR_FMT "` asks nobody: it has no answer",
                    STR_ARG(pair->key->text));
@@ -444,7 +486,15 @@ static void answers_read(struct tests_compiler *tx, const struct pair *pair,
         if (!answer_read(tx, value->kind == NODE_LIST ? value->items[i] : value, kind,
                          effect.compensation, &list[i]))
             return;
-    *out = (struct test_answers){effect.step, effect.item, effect.compensation, list, count};
+    for (uint32_t i = 0; i < count && effect.asks; i++) {
+        const struct pair *done =
+            node_get_pair(value->kind == NODE_LIST ? value->items[i] : value, "done");
+        if (done)
+            node_error(&tx->cx, "E403", done->key,
+                       "`done` belongs to the answer of an action: a question does nothing");
+    }
+    *out = (struct test_answers){effect.step, effect.item, effect.compensation,
+                                 effect.asks, list,        count};
 }
 
 static void answers_compile(struct tests_compiler *tx, const struct node *node,
@@ -505,7 +555,7 @@ static void verb_read(struct tests_compiler *tx, const struct pair *pair, struct
     if ((value = node_get(node, "do")))
         verb_word_read(tx, value, out);
     if ((value = node_get(node, "step")) && read_text(&tx->cx, value, "`step`", &out->step))
-        effect_read(tx, value, out->step, true, &effect);
+        effect_read(tx, value, out->step, SUFFIX_DIRECTION, &effect);
     if ((value = node_get(node, "reason")))
         read_text(&tx->cx, value, "`reason`", &out->reason);
     if ((value = node_get(node, "applied")))
@@ -639,17 +689,22 @@ static void takes_read(struct tests_compiler *tx, const struct node *node,
     expect->at_most_us = above ? INT64_MAX : below ? us - strict : us;
 }
 
-static void calls_check(struct tests_compiler *tx, const struct node *node)
+static void calls_check(struct tests_compiler *tx, const struct node *node, const char *key)
 {
     struct named_effect effect;
-    if (!node_is_list(&tx->cx, node, "`calls`"))
+    char what[16];
+    bool asks = strcmp(key, "asks") == 0;
+    snprintf(what, sizeof(what), "`%s`", key);
+    if (!node_is_list(&tx->cx, node, what))
         return;
-    for (uint32_t i = 0; i < node->count; i++)
-        if (node->items[i]->kind != NODE_TEXT)
-            node_error(&tx->cx, "E103", node->items[i],
-                       "an entry of `calls` must be STEP or STEP:compensate");
-        else
-            effect_read(tx, node->items[i], node->items[i]->text, true, &effect);
+    for (uint32_t i = 0; i < node->count; i++) {
+        const struct node *item = node->items[i];
+        if (item->kind != NODE_TEXT)
+            node_error(&tx->cx, "E103", item, "an entry of `%s` must be STEP or STEP:compensate",
+                       key);
+        else if (effect_read(tx, item, item->text, SUFFIX_DIRECTION, &effect) && asks)
+            reconcile_check(tx, item, action_of(tx, &effect));
+    }
 }
 
 static void residue_check(struct tests_compiler *tx, const struct node *node)
@@ -664,7 +719,7 @@ static void residue_check(struct tests_compiler *tx, const struct node *node)
             node_error(&tx->cx, "E103", item,
                        "an entry of `residue` must be a step, or a map with its `step`");
         else
-            effect_read(tx, step, step->text, false, &effect);
+            effect_read(tx, step, step->text, SUFFIX_NONE, &effect);
     }
 }
 
@@ -676,7 +731,7 @@ static void expect_step_read(struct expects *expects, const struct pair *pair)
     struct tests_compiler *tx = expects->tx;
     struct named_effect effect;
     int64_t number;
-    if (!effect_read(tx, pair->key, pair->key->text, false, &effect) ||
+    if (!effect_read(tx, pair->key, pair->key->text, SUFFIX_NONE, &effect) ||
         !keys_check(&tx->cx, pair->value, LANG_TEST_STEP))
         return;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -713,8 +768,17 @@ static void expect_calls_read(struct expects *expects, const struct node *node)
     }
     if (!calls)
         return;
-    calls_check(tx, calls);
+    calls_check(tx, calls, "calls");
     expect_add(expects, TEST_EXPECT_CALLS, calls)->any_order = any;
+}
+
+static void expect_asks_read(struct expects *expects, const struct node *node)
+{
+    const struct node *asks = node_get(node, "asks");
+    if (!asks)
+        return;
+    calls_check(expects->tx, asks, "asks");
+    expect_add(expects, TEST_EXPECT_ASKS, asks);
 }
 
 static void expect_compile(struct tests_compiler *tx, const struct node *node,
@@ -737,6 +801,7 @@ static void expect_compile(struct tests_compiler *tx, const struct node *node,
     if ((value = node_get(node, "reason")) && read_text(&tx->cx, value, "`reason`", &text))
         expect_add(&expects, TEST_EXPECT_REASON, value);
     expect_calls_read(&expects, node);
+    expect_asks_read(&expects, node);
     if ((value = node_get(node, "output")))
         expect_add(&expects, TEST_EXPECT_OUTPUT, value);
     if ((value = node_get(node, "residue"))) {

@@ -223,6 +223,8 @@ void schedule_compile(struct compiler *cx, const struct node *node);
 /* The read of a `reconcile`: a `get`, `sql` or `exec`. False: diagnosed. */
 bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                   struct plan_action *out);
+/* --- compile_approve.c: `approve` of the step, whose action is known --- */
+void approve_compile(struct compiler *cx, uint16_t index);
 /* --- compile_reconcile.c --- */
 /* `reconcile` of the step, or of its `compensate`, whose action is known. */
 void reconcile_compile(struct compiler *cx, const struct pair *pair, uint16_t index,

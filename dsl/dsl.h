@@ -11,7 +11,8 @@
 #define DSL_NODES_MAX 20000
 
 /* What the daemon's config says of a service wins over the workflow's own words: here `url`,
- * `timeout`, `idempotency`, `headers`, `auth` and `outcomes` that are set replace the file's. */
+ * `timeout`, `idempotency`, `headers`, `auth`, `sign` and `outcomes` that are set replace the
+ * file's. */
 struct dsl_options {
     const struct plan_service *services; /* borrowed; the compiled plan copies what it takes */
     uint16_t services_count;

@@ -373,7 +373,7 @@ static const struct {
          "      - {when: \"response.status == 404\", is: applied}\n"),
     PAGE("E210", "a secret where it would be stored",
          "Bodies, paths, queries, ids, conditions and outputs are stored and shown.\n"
-         "Secrets are put in at the last moment, and only in `auth`, in `headers` and in\n"
+         "Secrets are put in at the last moment, and only in `auth`, `sign`, `headers` and in\n"
          "`env` of an exec.\n",
          "    body: {token: \"${{ secrets.api_token }}\"}\n",
          "    headers: {Authorization: \"Bearer ${{ secrets.api_token }}\"}\n"),

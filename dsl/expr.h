@@ -10,8 +10,8 @@
  *
  * Secrets: `secrets.NAME` evaluates to the bytes FF NAME FF (`EXPR_SECRET_MARK`), which no valid
  * UTF-8 contains, so it cannot collide with data. The compiler lets it stand only where nothing is
- * stored or hashed (auth, headers, exec `env`); the invoker puts the secret in at the last moment.
- * What the engine stores, logs and shows is therefore the reference, never the value.
+ * stored or hashed (auth, sign, headers, exec `env`); the invoker puts the secret in at the last
+ * moment. What the engine stores, logs and shows is therefore the reference, never the value.
  */
 #ifndef DSL_EXPR_H
 #define DSL_EXPR_H

@@ -1,6 +1,7 @@
 /*
  * expr_tree.h: the compiled shape of expressions and templates, shared by their compiler
- * (floor 2, which builds it) and their evaluation (which only reads it). Nobody else includes it.
+ * (floor 2, which builds it), their evaluation and answer_sample.c (which only read it). Nobody
+ * else includes it.
  *
  * The parser leaves EXPR_NAME and EXPR_SELECT chains; the checker resolves names in place, so an
  * evaluated tree holds no EXPR_NAME. Trees live in the plan's arena.

@@ -210,6 +210,10 @@ static void retry_without_key(struct compiler *cx, uint16_t index)
             cx->diags, diag,
             "say `idempotency: {ttl: 24h}` if a worker does a key once, or `effect: idempotent` "
             "if a repeat does no harm");
+    else if (step->action.kind == ACTION_SQL)
+        diag_help(cx->diags, diag,
+                  "say `idempotency: {ttl: 7d}` at the service where saga_guard is installed in "
+                  "its database, or `effect: idempotent` if a repeat does no harm");
     else
         diag_help(cx->diags, diag, "say `effect: idempotent` if a repeat does no harm");
 }

@@ -130,13 +130,15 @@ static inline bool action_kind_waits(enum action_kind kind)
 
 enum body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_TEXT };
 
-/* KEY_PLACE_TASK: a worker gets it with its task. */
+/* KEY_PLACE_TASK: a worker gets it with its task. KEY_PLACE_GUARD: a database keeps it, by the
+ * participant kit (engine/guard.h); nothing is sent to one that has none. */
 enum key_place {
     KEY_PLACE_NONE,
     KEY_PLACE_HEADER,
     KEY_PLACE_QUERY,
     KEY_PLACE_BODY,
-    KEY_PLACE_TASK
+    KEY_PLACE_TASK,
+    KEY_PLACE_GUARD
 };
 enum key_format { KEY_FORMAT_PLAIN, KEY_FORMAT_UUID, KEY_FORMAT_SHA256 };
 
@@ -278,6 +280,7 @@ struct plan_service {
     const struct template *auth_secret; /* bearer token, basic password, oauth2 client_secret */
     const char *auth_token_url;         /* oauth2 */
     const char *auth_scope;             /* oauth2; NULL: none */
+    const struct template *sign_secret; /* of the HMAC over each request; NULL: not signed */
     struct plan_idempotency idempotency;
     int64_t timeout_us; /* 0: not declared */
     const struct plan_outcome_rule *outcomes;
@@ -288,6 +291,18 @@ struct plan_service {
 struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
 
 #define PLAN_ITEMS_MAX 10000 /* of one for_each */
+
+enum approve_by { APPROVE_BY_ANY, APPROVE_BY_OTHER, APPROVE_BY_GROUP };
+
+/* A person must approve the exact request before it is sent. */
+struct plan_approval {
+    const struct expr *condition;   /* `if`; NULL: always */
+    const struct template *message; /* NULL: none */
+    enum approve_by by;
+    const char *group; /* APPROVE_BY_GROUP: of the daemon's `people` */
+    int64_t expires_us;
+    bool park; /* when nobody has decided in time; else the step is refused */
+};
 
 struct plan_step {
     const char *id;
@@ -307,10 +322,11 @@ struct plan_step {
     const uint16_t *held_by;
     uint16_t held_by_count;
     bool hold;
-    const struct expr *for_each;        /* gives the list; NULL: not a loop */
-    const struct expr *key_by;          /* names an instance by its item; NULL: by its place */
-    uint32_t max_parallel;              /* of a loop, at least 1 */
-    const struct schema *output_schema; /* NULL: anything */
+    const struct expr *for_each;         /* gives the list; NULL: not a loop */
+    const struct expr *key_by;           /* names an instance by its item; NULL: by its place */
+    uint32_t max_parallel;               /* of a loop, at least 1 */
+    const struct schema *output_schema;  /* NULL: anything */
+    const struct plan_approval *approve; /* NULL: nobody is asked */
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };

@@ -11,44 +11,49 @@
 #include "engine/base/buf.h"
 
 /* id, name in messages, what it is */
-#define LANG_GROUPS(X)                                                                       \
-    X(LANG_WORKFLOW, "workflow", "a workflow", "The file itself.")                           \
-    X(LANG_SERVICE, "service", "a service", "An entry of `services`.")                       \
-    X(LANG_AUTH, "auth", "`auth`", "How a service knows us: one of these.")                  \
-    X(LANG_BASIC, "basic", "`basic`", "User and password.")                                  \
-    X(LANG_OAUTH2, "oauth2", "`oauth2`",                                                     \
-      "OAuth 2 client credentials: a token is fetched, kept and renewed.")                   \
-    X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                      \
-      "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "   \
-      "counts as honoured only where a `ttl` is declared.")                                  \
-    X(LANG_LIMITS, "limits", "`limits`",                                                     \
-      "What all runs together may send to a service; each daemon has its share. What may "   \
-      "not be sent yet waits, as long as its budget lasts.")                                 \
-    X(LANG_BREAKER, "breaker", "`breaker`",                                                  \
-      "Nothing is sent to a service that fails: for a while, and then one request first. "   \
-      "Failures are answers 5xx, connections that fail, and answers that do not come.")      \
-    X(LANG_DEFAULTS, "defaults", "`defaults`", "For all steps.")                             \
-    X(LANG_STEP, "step", "a step", "An entry of `steps`.")                                   \
-    X(LANG_ACTION, "action", "an action", "Exactly one kind, and the keys of that kind.")    \
-    X(LANG_COMPENSATE, "compensate", "`compensate`",                                         \
-      "What undoes the step: an action, with these keys beside it; or `none`.")              \
-    X(LANG_RECONCILE, "reconcile", "`reconcile`",                                            \
-      "One read, and expressions that say what its answer proves. They see `response`, the " \
-      "read's, and `answer`, the last one to the action that is asked about.")               \
-    X(LANG_OUTCOME, "outcome", "an entry of `outcomes`",                                     \
-      "The first one that holds decides, before the default table; a service's come after "  \
-      "the action's.")                                                                       \
-    X(LANG_RETRY, "retry", "`retry`", "Of `retry` and `compensate_retry`.")                  \
-    X(LANG_SCHEDULE, "schedule", "`schedule`", "When runs start by the clock.")              \
-    X(LANG_TEST_FILE, "test_file", "a file of tests", "Tests alone, `NAME.test.yaml`.")      \
-    X(LANG_TEST, "test", "a test", "An entry of `tests`: one run, simulated.")               \
-    X(LANG_TEST_ANSWER, "test_answer", "an answer",                                          \
-      "What a service answers to one attempt; the words `lost`, `lost_before`, `timeout` "   \
-      "and `connect` say that no answer comes.")                                             \
-    X(LANG_TEST_SIGNAL, "test_signal", "a signal", "An entry of `signals`.")                 \
-    X(LANG_TEST_VERB, "test_verb", "an entry of `at`", "What an operator does then.")        \
-    X(LANG_TEST_EXPECT, "test_expect", "`expect`",                                           \
-      "What must have happened in the end. What is not mentioned is not looked at.")         \
+#define LANG_GROUPS(X)                                                                         \
+    X(LANG_WORKFLOW, "workflow", "a workflow", "The file itself.")                             \
+    X(LANG_SERVICE, "service", "a service", "An entry of `services`.")                         \
+    X(LANG_AUTH, "auth", "`auth`", "How a service knows us: one of these.")                    \
+    X(LANG_BASIC, "basic", "`basic`", "User and password.")                                    \
+    X(LANG_OAUTH2, "oauth2", "`oauth2`",                                                       \
+      "OAuth 2 client credentials: a token is fetched, kept and renewed.")                     \
+    X(LANG_SIGN, "sign", "`sign`",                                                             \
+      "How a service can tell that a request is ours and whole: header `Saga-Signature`.")     \
+    X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                        \
+      "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "     \
+      "counts as honoured only where a `ttl` is declared.")                                    \
+    X(LANG_LIMITS, "limits", "`limits`",                                                       \
+      "What all runs together may send to a service; each daemon has its share. What may "     \
+      "not be sent yet waits, as long as its budget lasts.")                                   \
+    X(LANG_BREAKER, "breaker", "`breaker`",                                                    \
+      "Nothing is sent to a service that fails: for a while, and then one request first. "     \
+      "Failures are answers 5xx, connections that fail, and answers that do not come.")        \
+    X(LANG_DEFAULTS, "defaults", "`defaults`", "For all steps.")                               \
+    X(LANG_STEP, "step", "a step", "An entry of `steps`.")                                     \
+    X(LANG_ACTION, "action", "an action", "Exactly one kind, and the keys of that kind.")      \
+    X(LANG_COMPENSATE, "compensate", "`compensate`",                                           \
+      "What undoes the step: an action, with these keys beside it; or `none`.")                \
+    X(LANG_RECONCILE, "reconcile", "`reconcile`",                                              \
+      "One read, and expressions that say what its answer proves. They see `response`, the "   \
+      "read's, and `answer`, the last one to the action that is asked about.")                 \
+    X(LANG_APPROVE, "approve", "`approve`",                                                    \
+      "Whose word is needed, and for how long. It is bound to the step, its key and the hash " \
+      "of its request, is used once, and covers the declared compensation.")                   \
+    X(LANG_OUTCOME, "outcome", "an entry of `outcomes`",                                       \
+      "The first one that holds decides, before the default table; a service's come after "    \
+      "the action's.")                                                                         \
+    X(LANG_RETRY, "retry", "`retry`", "Of `retry` and `compensate_retry`.")                    \
+    X(LANG_SCHEDULE, "schedule", "`schedule`", "When runs start by the clock.")                \
+    X(LANG_TEST_FILE, "test_file", "a file of tests", "Tests alone, `NAME.test.yaml`.")        \
+    X(LANG_TEST, "test", "a test", "An entry of `tests`: one run, simulated.")                 \
+    X(LANG_TEST_ANSWER, "test_answer", "an answer",                                            \
+      "What a service answers to one attempt; the words `lost`, `lost_before`, `timeout` "     \
+      "and `connect` say that no answer comes.")                                               \
+    X(LANG_TEST_SIGNAL, "test_signal", "a signal", "An entry of `signals`.")                   \
+    X(LANG_TEST_VERB, "test_verb", "an entry of `at`", "What an operator does then.")          \
+    X(LANG_TEST_EXPECT, "test_expect", "`expect`",                                             \
+      "What must have happened in the end. What is not mentioned is not looked at.")           \
     X(LANG_TEST_STEP, "test_step", "a step of `expect`", "How the step ended.")
 
 enum lang_group {

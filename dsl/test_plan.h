@@ -42,11 +42,12 @@ struct test_answer {
     struct str message, code;   /* worker, of a failure; code absent: none */
 };
 
-/* The answers to one effect, one an attempt; the last one repeats. */
+/* The answers to one effect, one an attempt, or to the questions about it, one a read; the last one
+ * repeats. */
 struct test_answers {
     uint16_t step;
     struct str item; /* "" = the step itself, or all instances of a loop */
-    bool compensation;
+    bool compensation, asks;
     const struct test_answer *list;
     uint32_t count; /* at least 1 */
 };
@@ -66,6 +67,7 @@ struct test_verb {
     X(TEST_EXPECT_CAUSE, "cause")                                                     \
     X(TEST_EXPECT_REASON, "reason") /* why it is parked */                            \
     X(TEST_EXPECT_CALLS, "calls")   /* list of STEP and STEP:compensate */            \
+    X(TEST_EXPECT_ASKS, "asks")     /* the same, of questions */                      \
     X(TEST_EXPECT_OUTPUT, "output")                                                   \
     X(TEST_EXPECT_RESIDUE, "residue") /* list of steps, or of parts of its entries */ \
     X(TEST_EXPECT_TAKES, "takes")                                                     \

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 struct api *api_new(const struct api_options *options)
 {
@@ -164,6 +165,36 @@ static void runs_list(struct api *api, struct control_request *request)
         ARRAY_LEN(params));
 }
 
+/* GET /v1/audit: the newest acts of people, of one run with ?run_id=. */
+static void audit_list(struct api *api, struct control_request *request)
+{
+    const char *params[] = {control_query(request, "run_id"), control_query(request, "limit"),
+                            control_query(request, "before")};
+    if (params[1] && (!params[1][0] || params[1][strspn(params[1], "0123456789")])) {
+        control_problem(request, 400, "bad_request", NULL, "limit: \"%s\" is not a number",
+                        params[1]);
+        return;
+    }
+    ask(api, request, "select saga.audit_json_v1($1, $2::int, $3)", params, ARRAY_LEN(params));
+}
+
+/* POST /v1/audit/verify {noted?}: `noted` are the chains of an earlier answer. */
+static void audit_verify(struct api *api, struct control_request *request)
+{
+    static const char *const known[] = {"noted"};
+    const struct json *body, *noted;
+    if (!body_read(request, &body) || !members_known(request, body, known, ARRAY_LEN(known)))
+        return;
+    noted = json_get_z(body, "noted");
+    if (noted && noted->kind != JSON_LIST) {
+        control_problem(request, 422, "invalid", NULL,
+                        "\"noted\" must be a list of {chain, no, hash}");
+        return;
+    }
+    const char *params[] = {noted ? json_text(noted, control_arena(request)).ptr : NULL};
+    ask(api, request, "select saga.audit_verify_json_v1($1::jsonb)", params, ARRAY_LEN(params));
+}
+
 static void ping(struct api *api, struct control_request *request)
 {
     struct arena *arena = control_arena(request);
@@ -290,14 +321,36 @@ static const struct route {
     {CONTROL_POST, "/v1/answers", answers_take, NULL},
     {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
     {CONTROL_GET, "/v1/services", NULL, "select saga.services_json_v1()"},
+    {CONTROL_GET, "/v1/approvals", NULL, "select saga.approvals_json_v1()"},
+    {CONTROL_GET, "/v1/audit", audit_list, NULL},
+    {CONTROL_POST, "/v1/audit/verify", audit_verify, NULL},
     {CONTROL_GET, "/v1/daemons", NULL, "select saga.daemons_json_v1()"},
 };
+
+/* False after answering 403. */
+static bool may_call(struct api *api, struct control_request *request)
+{
+    size_t count;
+    const gid_t *groups = control_groups(request, &count);
+    enum access_role held =
+        access_role_held(api->o.access, geteuid(), control_uid(request), groups, count);
+    enum access_role needed = access_role_needed(control_method(request), control_path(request));
+    if (held >= needed)
+        return true;
+    control_problem(request, 403, "permission", NULL,
+                    "this needs the role \"%s\"; " STR_FMT " %s%s%s", access_role_name(needed),
+                    STR_ARG(control_actor(request)), held ? "has \"" : "has no role",
+                    held ? access_role_name(held) : "", held ? "\"" : "");
+    return false;
+}
 
 void api_handle(void *arg, struct control_request *request)
 {
     struct api *api = arg;
     struct str path = control_path(request);
     bool path_known = false;
+    if (!may_call(api, request))
+        return;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         if (!str_eq_z(path, routes[i].path))
             continue;

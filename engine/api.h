@@ -8,6 +8,7 @@
 #ifndef ENGINE_API_H
 #define ENGINE_API_H
 
+#include "engine/access.h"
 #include "engine/control.h"
 #include "engine/plans.h"
 #include "engine/runner.h"
@@ -27,6 +28,7 @@ struct api_options { /* everything is borrowed for the api's life */
     const struct dsl_options *dsl;
     const struct json *env; /* what `env.NAME` of a run_id may read */
     const char *daemon;
+    const struct access *access;
 };
 
 struct api *api_new(const struct api_options *options);

@@ -5,6 +5,7 @@
 #include "engine/api_impl.h"
 #include "engine/failpoint.h"
 #include "engine/key.h"
+#include "engine/log.h"
 
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct verb_call {
     struct api *api;
     struct control_request *request;
     struct runner_verb verb;
+    struct err refusal;
 };
 
 static void verb_reply(struct control_request *request, struct str run_id, enum run_state state)
@@ -26,11 +28,35 @@ static void verb_reply(struct control_request *request, struct str run_id, enum 
     control_reply(request, 200, json_text(out, arena));
 }
 
+static void refusal_kept(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    if (answer->err.code) /* nothing came of the verb: that it was tried may be lost */
+        log_warn("a refused verb is not in the audit: %s", answer->err.text);
+    problem_err(call->request, &call->refusal);
+}
+
+/* A refusal leaves no record of its own: what was tried is kept before the answer. */
+static void refusal_keep(struct verb_call *call, const struct err *refusal)
+{
+    struct arena *arena = control_arena(call->request);
+    const struct runner_verb *verb = &call->verb;
+    const char *params[] = {run_event_name(verb->kind),         arena_str(arena, verb->run_id).ptr,
+                            arena_str(arena, verb->step).ptr,   arena_str(arena, verb->actor).ptr,
+                            arena_str(arena, verb->reason).ptr, refusal->text};
+    call->refusal = *refusal;
+    store_pg_query(call->api->o.store, "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)",
+                   params, ARRAY_LEN(params), refusal_kept, call);
+}
+
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
-    if (answer->err.code)
+    if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
+        call->verb.kind != EVENT_ANSWER)
+        refusal_keep(call, &answer->err);
+    else if (answer->err.code)
         problem_err(call->request, &answer->err);
     else
         verb_reply(call->request, call->verb.run_id, answer->state);
@@ -58,6 +84,11 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
         control_problem(call->request, 422, "invalid", NULL, STR_FMT, STR_ARG(result->answer));
     else
         control_problem(call->request, 409, "conflict", NULL, STR_FMT, STR_ARG(result->answer));
+}
+
+static bool is_approval(enum run_event_kind kind)
+{
+    return kind == EVENT_APPROVE || kind == EVENT_REJECT;
 }
 
 static void verb_by_inbox(struct verb_call *call)
@@ -94,6 +125,8 @@ static void verb_by_inbox(struct verb_call *call)
             json_object_add_z(body, values[i].name, output);
     if (verb->kind == EVENT_ANSWER)
         json_object_add_z(body, "key", json_string(arena, verb->name));
+    if (is_approval(verb->kind) && verb->name.ptr)
+        json_object_add_z(body, "hash", json_string(arena, verb->name));
     request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
                 json_text(body, arena), verb_by_inbox_settled, call);
 }
@@ -170,20 +203,25 @@ static struct str member_text(const struct json *body, const char *name, struct 
 static bool verb_body_read(struct control_request *request, struct runner_verb *verb)
 {
     static const char *const known[] = {"reason", "applied", "force", "output"};
+    static const char *const known_approve[] = {"reason", "hash"};
     static const char *const known_retry[] = {"reason", "input", "step_input"};
     static const char *const known_migrate[] = {"reason", "to", "dry_run"};
     const struct json *body, *applied, *force;
     bool migrate = verb->kind == EVENT_MIGRATE;
     if (!body_read(request, &body))
         return false;
-    bool retry = verb->kind == EVENT_RETRY;
-    if (!members_known(request, body,
-                       migrate ? known_migrate
-                       : retry ? known_retry
-                               : known,
-                       migrate ? ARRAY_LEN(known_migrate)
-                       : retry ? ARRAY_LEN(known_retry)
-                               : ARRAY_LEN(known)))
+    const struct {
+        bool meant;
+        const char *const *names;
+        size_t count;
+    } lists[] = {{migrate, known_migrate, ARRAY_LEN(known_migrate)},
+                 {verb->kind == EVENT_RETRY, known_retry, ARRAY_LEN(known_retry)},
+                 {is_approval(verb->kind), known_approve, ARRAY_LEN(known_approve)},
+                 {true, known, ARRAY_LEN(known)}};
+    size_t list = 0;
+    while (!lists[list].meant)
+        list++;
+    if (!members_known(request, body, lists[list].names, lists[list].count))
         return false;
     const struct json *dry_run = migrate ? json_get_z(body, "dry_run") : NULL;
     bool only_asks = dry_run && dry_run->kind == JSON_BOOL && dry_run->boolean;
@@ -202,6 +240,8 @@ static bool verb_body_read(struct control_request *request, struct runner_verb *
     }
     verb->applied = applied && applied->boolean;
     verb->force = force && force->kind == JSON_BOOL && force->boolean;
+    if (is_approval(verb->kind))
+        verb->name = json_get_text(body, "hash");
     verb->output = member_text(body, "output", control_arena(request));
     verb->input = member_text(body, "input", control_arena(request));
     verb->step_input = member_text(body, "step_input", control_arena(request));
@@ -264,7 +304,8 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
     call->verb.run_id = run_id;
     call->verb.step = step;
     call->verb.actor = control_actor(request);
-    bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP;
+    bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP ||
+                      is_approval(call->verb.kind);
     if (call->verb.kind < EVENT_CANCEL || needs_step != (step.len > 0)) {
         control_problem(request, 404, "not_found", NULL, "there is no verb \"%.*s\" here",
                         (int)MIN(name.len, (size_t)40), name.ptr);
@@ -391,6 +432,8 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         }
         if (verb.kind == EVENT_ANSWER)
             verb.name = json_get_text(body, "key");
+        if (is_approval(verb.kind))
+            verb.name = json_get_text(body, "hash");
         if (output && output->kind != JSON_NULL)
             verb.output = json_text(output, &arena);
         const struct json *input = json_get_z(body, "input");

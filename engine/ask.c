@@ -197,6 +197,16 @@ static enum outcome proofs_read(const struct plan_reconcile *reconcile,
     return OUTCOME_UNKNOWN;
 }
 
+enum outcome ask_judge(const struct plan_reconcile *reconcile, const struct reply *reply,
+                       struct expr_scope *scope, struct arena *arena, struct str *detail)
+{
+    *detail = unreadable_text(reply, arena);
+    if (!is_readable(reply))
+        return OUTCOME_UNKNOWN;
+    scope->response = outcome_response(reply, arena);
+    return proofs_read(reconcile, scope, arena, detail);
+}
+
 static void found_applied(struct draft *draft, struct instance *instance, enum direction direction,
                           struct effect_state *side, const struct expr_scope *scope)
 {
@@ -266,8 +276,8 @@ void ask_reply(struct draft *draft, struct instance *instance, enum direction di
         if (render_ask(&render, draft->scratch, &rendered, &scope, &err) != 0) {
             finding.detail = arena_str(draft->scratch, str_z(err.text));
         } else {
-            scope.response = outcome_response(reply, draft->scratch);
-            finding.says = proofs_read(action->reconcile, &scope, draft->scratch, &finding.detail);
+            finding.says =
+                ask_judge(action->reconcile, reply, &scope, draft->scratch, &finding.detail);
         }
     }
     /* What counts is when it was asked, not when the answer was read: a daemon that slept in

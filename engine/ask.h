@@ -36,6 +36,12 @@ void ask_hasten(struct draft *draft, struct instance *instance, enum direction d
 void ask_reply(struct draft *draft, struct instance *instance, enum direction direction,
                uint32_t number, const struct reply *reply);
 
+/* What the reply to a read proves; `scope` is that of render_ask and gets the response. Unreadable,
+ * or none of the expressions true: OUTCOME_UNKNOWN, and `detail` says why. Whether it was too early
+ * to ask is not looked at. */
+enum outcome ask_judge(const struct plan_reconcile *reconcile, const struct reply *reply,
+                       struct expr_scope *scope, struct arena *arena, struct str *detail);
+
 /* Appends a finding to `side`, whose counter and newest word change. */
 void finding_add(struct draft *draft, const struct instance *instance, enum direction direction,
                  struct effect_state *side, struct record_finding *finding);

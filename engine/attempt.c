@@ -2,6 +2,7 @@
 
 #include "dsl/jsonschema.h"
 #include "engine/admit.h"
+#include "engine/approval.h"
 #include "engine/ask.h"
 #include "engine/base/rand.h"
 #include "engine/key.h"
@@ -64,6 +65,9 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
     attempt_renew(draft, instance, direction, STR_NONE, STR_NONE);
 }
 
+static void attempt_first(struct draft *draft, struct instance *instance, enum direction direction,
+                          struct effect_state *side, const struct rendered *rendered);
+
 void attempt_renew(struct draft *draft, struct instance *instance, enum direction direction,
                    struct str why, struct str step_input)
 {
@@ -97,7 +101,9 @@ void attempt_renew(struct draft *draft, struct instance *instance, enum directio
                     draft->run->start.depth >= RUN_DEPTH_MAX;
     if (too_deep)
         err_set(&err, ERR_LIMIT, "children are nested %d deep, the limit", RUN_DEPTH_MAX);
-    if (too_deep || render_action(&render, draft->scratch, &rendered, &err) != 0) {
+    bool wanted = false;
+    if (too_deep || render_action(&render, draft->scratch, &rendered, &err) != 0 ||
+        approval_is_wanted(draft, instance, direction, &side, &wanted, &err) != 0) {
         side.state = STEP_REFUSED;
         side.outcome = OUTCOME_REFUSED;
         side.next_at = WALL_NONE;
@@ -107,27 +113,53 @@ void attempt_renew(struct draft *draft, struct instance *instance, enum directio
         return;
     }
     side.request_hash = rendered.request.hash;
-    if (action->kind ==
-        ACTION_WORKER) { /* its attempts, and their time, begin with the first take */
-        side.budget_at = WALL_NONE;
-        task_offer(draft, instance, direction, &side);
+    if (wanted) {
+        approval_ask(draft, instance, &side, &rendered);
         draft_effect(draft, instance, direction, &side);
         return;
     }
-    if (!admit_request(draft, instance, direction, &side))
+    attempt_first(draft, instance, direction, &side, &rendered);
+}
+
+/* The first send, or the offer to workers. */
+static void attempt_first(struct draft *draft, struct instance *instance, enum direction direction,
+                          struct effect_state *side, const struct rendered *rendered)
+{
+    const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    if (action->kind ==
+        ACTION_WORKER) { /* its attempts, and their time, begin with the first take */
+        side->budget_at = WALL_NONE;
+        task_offer(draft, instance, direction, side);
+        draft_effect(draft, instance, direction, side);
         return;
-    side.attempts = 1;
-    if (commits_with_record(action)) {
+    }
+    if (!admit_request(draft, instance, direction, side))
+        return;
+    side->attempts = 1;
+    if (commits_with_record(action) && !side->stored) {
         struct run_record record = {
             .kind = RECORD_BEGUN,
-            .effect = {.ref = {instance->step, instance->item, direction, side.generation},
-                       .state = side},
+            .effect = {.ref = {instance->step, instance->item, direction, side->generation},
+                       .state = *side},
         };
         draft_record(draft, &record);
     } else {
-        draft_effect(draft, instance, direction, &side);
+        draft_effect(draft, instance, direction, side);
     }
-    invoke_command(draft, instance, direction, &side, &rendered);
+    invoke_command(draft, instance, direction, side, rendered);
+}
+
+void attempt_approved(struct draft *draft, struct instance *instance, struct effect_state *side)
+{
+    const struct plan_action *action = &instance_step(draft, instance)->action;
+    struct rendered rendered;
+    side->next_at = action->kind == ACTION_CHILD ? child_limit(draft, action) : WALL_NONE;
+    if (!attempt_render_again(draft, instance, DIRECTION_EXECUTE, side, &rendered))
+        return;
+    side->state = STEP_CLAIMED;
+    if (action->kind != ACTION_CHILD)
+        side->budget_at = wall_add(draft->event->now, action->retry.budget_us);
+    attempt_first(draft, instance, DIRECTION_EXECUTE, side, &rendered);
 }
 
 bool attempt_render_again(struct draft *draft, struct instance *instance, enum direction direction,

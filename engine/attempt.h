@@ -21,6 +21,10 @@ void attempt_claim(struct draft *draft, struct instance *instance, enum directio
 void attempt_renew(struct draft *draft, struct instance *instance, enum direction direction,
                    struct str why, struct str step_input);
 
+/* A person has approved it: what was shown is sent, or it ends as a conflict because it is no
+ * longer that. Writes `side`. */
+void attempt_approved(struct draft *draft, struct instance *instance, struct effect_state *side);
+
 /* Sends the next attempt under the same key. Past its budget, or where what may have been applied
  * may not be repeated any more, it ends as what it is known to be; a request that no longer hashes
  * as it did ends as a conflict. Precondition: the side is retrying. */

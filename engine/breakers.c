@@ -89,14 +89,12 @@ static void told_write(struct told *told)
     if (told->asking || breakers->stopped || !store_pg_can_answer(breakers->o.store))
         return;
     bool open = told->state == BREAKER_OPEN;
-    const char *params[] = {told->service.ptr, breakers->o.daemon,
-                            breaker_state_name(told->state),
+    const char *params[] = {told->service.ptr, breakers->o.daemon, breaker_state_name(told->state),
                             open ? wall_format(told->open_until, &scratch).ptr : NULL};
     told->pending = false;
     told->asking = true;
-    store_pg_query(breakers->o.store,
-                   "select saga.service_changed_v1($1, $2, $3, $4::timestamptz)", params,
-                   ARRAY_LEN(params), told_written, told);
+    store_pg_query(breakers->o.store, "select saga.service_changed_v1($1, $2, $3, $4::timestamptz)",
+                   params, ARRAY_LEN(params), told_written, told);
     arena_free(&scratch);
 }
 

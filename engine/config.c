@@ -139,6 +139,143 @@ static void exec_read(struct reader *reader, const struct node *node)
     reader->config->exec_directory = text_read(reader, directory, "directory");
 }
 
+/* uids and roles become the actors of the core: "uid:1000", "role:ada". */
+static void ids_read(struct reader *reader, const struct node *list, const char *prefix,
+                     struct json *ids)
+{
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->count; i++)
+        json_list_add(ids, json_string(&reader->config->arena,
+                                       arena_printf(&reader->config->arena, "%s:" STR_FMT, prefix,
+                                                    STR_ARG(list->items[i]->text))));
+}
+
+static void person_read(struct reader *reader, const struct node *node, struct json *people)
+{
+    static const char *const keys[] = {"name", "uids", "roles", "groups"};
+    struct arena *arena = &reader->config->arena;
+    const struct node *name = node_get(node, "name");
+    const struct node *lists[] = {node_get(node, "uids"), node_get(node, "roles"),
+                                  node_get(node, "groups")};
+    uint32_t count = 0;
+    bool known = node->kind == NODE_MAP && name && name->kind == NODE_TEXT;
+    for (uint32_t i = 0; known && i < node->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+            found = found || str_eq_z(node->pairs[i].key->text, keys[k]);
+        known = found;
+    }
+    for (size_t i = 0; known && i < ARRAY_LEN(lists); i++) {
+        known = !lists[i] || lists[i]->kind == NODE_LIST;
+        count += known && lists[i] ? lists[i]->count : 0;
+    }
+    if (!known) {
+        complain(reader, "E902", node,
+                 "a person has the form {name: NAME, uids: [...], roles: [...], groups: [...]}");
+        return;
+    }
+    struct json *person = json_object_new(arena, 3), *ids = json_list_new(arena, count);
+    struct json *groups = json_list_new(arena, lists[2] ? lists[2]->count : 0);
+    ids_read(reader, lists[0], "uid", ids);
+    ids_read(reader, lists[1], "role", ids);
+    for (uint32_t i = 0; lists[2] && i < lists[2]->count; i++)
+        json_list_add(groups, json_string(arena, arena_str(arena, lists[2]->items[i]->text)));
+    json_object_add_z(person, "name", json_string(arena, arena_str(arena, name->text)));
+    json_object_add_z(person, "ids", ids);
+    json_object_add_z(person, "groups", groups);
+    json_list_add(people, person);
+}
+
+static void people_read(struct reader *reader, const struct node *node)
+{
+    if (node->kind != NODE_LIST) {
+        complain(reader, "E901", node, "`people` must be a list");
+        return;
+    }
+    struct json *people = json_list_new(&reader->config->arena, node->count);
+    for (uint32_t i = 0; i < node->count; i++)
+        person_read(reader, node->items[i], people);
+    reader->config->people = people;
+}
+
+static void ranges_read(struct reader *reader, const struct node *list, bool deny,
+                        struct egress_range *ranges)
+{
+    struct egress *egress = &reader->config->egress;
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->count; i++) {
+        const char *text = text_read(reader, list->items[i], "egress");
+        if (!text)
+            continue;
+        struct egress_range range = {.deny = deny};
+        const char *problem = egress_range_parse(str_z(text), &range);
+        if (problem)
+            complain(reader, "E901", list->items[i], "`%s` is no range of addresses: %s", text,
+                     problem);
+        else
+            ranges[egress->count++] = range;
+    }
+}
+
+static void egress_read(struct reader *reader, const struct node *node)
+{
+    const struct node *allow = node_get(node, "allow"), *deny = node_get(node, "deny");
+    bool lists = (!allow || allow->kind == NODE_LIST) && (!deny || deny->kind == NODE_LIST);
+    if (node->kind != NODE_MAP || node->count != (uint32_t)(!!allow + !!deny) || !lists) {
+        complain(reader, "E902", node, "`egress` has the form {allow: [RANGE], deny: [RANGE]}");
+        return;
+    }
+    uint32_t count = (allow ? allow->count : 0) + (deny ? deny->count : 0);
+    struct egress_range *ranges = arena_array(&reader->config->arena, struct egress_range, count);
+    reader->config->egress.ranges = ranges;
+    ranges_read(reader, allow, false, ranges);
+    ranges_read(reader, deny, true, ranges);
+}
+
+static void role_read(struct reader *reader, const struct pair *pair, struct access_grant *grants,
+                      uint32_t room)
+{
+    struct access *access = &reader->config->access;
+    enum access_role role = access_role_of(pair->key->text);
+    if (role == ROLE_NONE) {
+        struct diag *diag = complain(reader, "E903", pair->key, "unknown role `" STR_FMT "`",
+                                     STR_ARG(pair->key->text));
+        diag_help(reader->diags, diag, "roles are read, submit, operate and admin");
+        return;
+    }
+    if (pair->value->kind != NODE_LIST) {
+        complain(reader, "E901", pair->value, "the role `%s` needs a list like [group:ops]",
+                 access_role_name(role));
+        return;
+    }
+    for (uint32_t i = 0; i < pair->value->count && access->count < room; i++) {
+        const struct node *item = pair->value->items[i];
+        const char *text = text_read(reader, item, "roles");
+        struct access_grant grant = {.role = role};
+        const char *problem = text ? access_grant_parse(str_z(text), &grant) : NULL;
+        if (problem)
+            complain(reader, "E901", item, "`%s` is nobody: %s", text, problem);
+        else if (text)
+            grants[access->count++] = grant;
+    }
+}
+
+static void roles_read(struct reader *reader, const struct node *node)
+{
+    struct access *access = &reader->config->access;
+    uint32_t count = 0;
+    if (node->kind != NODE_MAP) {
+        complain(reader, "E902", node, "`roles` has the form {ROLE: [user:NAME, group:NAME]}");
+        return;
+    }
+    for (uint32_t i = 0; i < node->count; i++)
+        if (node->pairs[i].value->kind == NODE_LIST)
+            count += node->pairs[i].value->count;
+    struct access_grant *grants = arena_array(&reader->config->arena, struct access_grant, count);
+    access->grants = grants;
+    access->is_set = true;
+    for (uint32_t i = 0; i < node->count; i++)
+        role_read(reader, &node->pairs[i], grants, count);
+}
+
 static void duration_read(struct reader *reader, const struct node *node, const char *what,
                           int64_t *out_us)
 {
@@ -151,7 +288,8 @@ static void duration_read(struct reader *reader, const struct node *node, const 
 static void key_read(struct reader *reader, const struct pair *pair)
 {
     static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
-                                       "lease",    "services", "secrets", "env",        "exec"};
+                                       "lease",    "services", "secrets", "env",        "exec",
+                                       "egress",   "roles",    "people"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -170,6 +308,12 @@ static void key_read(struct reader *reader, const struct pair *pair)
         env_read(reader, value);
     else if (str_eq_z(key, "exec"))
         exec_read(reader, value);
+    else if (str_eq_z(key, "people"))
+        people_read(reader, value);
+    else if (str_eq_z(key, "egress"))
+        egress_read(reader, value);
+    else if (str_eq_z(key, "roles"))
+        roles_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
     else if (str_eq_z(key, "lease")) {

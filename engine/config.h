@@ -8,12 +8,17 @@
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
  *     env: [REGION]                                              # what `env.NAME` may read
  *     exec: {directory: /usr/local/lib/saga}                     # off without it
+ *     egress: {allow: [10.0.0.0/8], deny: [10.0.13.0/24]}        # engine/egress.h
+ *     roles: {operate: [group:ops], submit: [uid:1001]}          # engine/access.h
  */
 #ifndef ENGINE_CONFIG_H
 #define ENGINE_CONFIG_H
 
 #include "dsl/services.h"
+#include "engine/access.h"
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "engine/egress.h"
 #include "engine/log.h"
 
 struct config_pair {
@@ -31,6 +36,9 @@ struct config {
     const char *const *env_names;
     uint16_t services_count, secrets_count, env_count;
     const char *exec_directory;
+    const struct json *people; /* as engine/approval.h reads it; NULL: nobody is named */
+    struct egress egress;
+    struct access access;
 };
 
 #define CONFIG_DRAIN_US (30 * SECOND_US)

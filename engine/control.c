@@ -49,6 +49,8 @@ struct control_request {
     struct evkeyvalq query;
     struct str path, body, actor;
     uid_t uid;
+    gid_t *groups; /* the first is the primary one */
+    size_t groups_count;
     struct event *closed; /* the client went away while we think */
     void (*gone)(void *arg);
     void *gone_arg;
@@ -167,6 +169,17 @@ struct str control_actor(const struct control_request *request)
     return request->actor;
 }
 
+uid_t control_uid(const struct control_request *request)
+{
+    return request->uid;
+}
+
+const gid_t *control_groups(const struct control_request *request, size_t *count)
+{
+    *count = request->groups_count;
+    return request->groups;
+}
+
 struct arena *control_arena(struct control_request *request)
 {
     return &request->arena;
@@ -206,6 +219,21 @@ void control_on_gone(struct control_request *request, void (*gone)(void *arg), v
         event_add(request->closed, NULL);
 }
 
+/* The kernel keeps all groups that the caller had when it connected. */
+static void groups_read(struct control_request *request, int fd, gid_t primary)
+{
+    gid_t more[CONTROL_GROUPS_MAX];
+    socklen_t size = sizeof(more);
+    size_t count = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, more, &size) == 0)
+        count = size / sizeof(more[0]);
+    request->groups = arena_array(&request->arena, gid_t, count + 1);
+    request->groups[0] = primary;
+    if (count)
+        memcpy(request->groups + 1, more, count * sizeof(more[0]));
+    request->groups_count = count + 1;
+}
+
 static void identity_read(struct control_request *request)
 {
     struct evhttp_connection *connection = evhttp_request_get_connection(request->http);
@@ -213,8 +241,10 @@ static void identity_read(struct control_request *request)
     struct ucred peer;
     socklen_t size = sizeof(peer);
     request->uid = (uid_t)-1;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
         request->uid = peer.uid;
+        groups_read(request, fd, peer.gid);
+    }
     request->actor = arena_printf(&request->arena, "uid:%ld", (long)request->uid);
 }
 

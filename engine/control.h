@@ -18,6 +18,7 @@
 #define CONTROL_HEADERS_BYTES_MAX (32 * 1024)
 #define CONTROL_CONNECTIONS_MAX 512
 #define CONTROL_IDLE_S 60
+#define CONTROL_GROUPS_MAX 1024
 /* Besides, no more connections are taken while a quarter of the process's descriptors or less is
  * left: they are for the runs. Clients wait then. */
 
@@ -44,6 +45,9 @@ struct str control_path(const struct control_request *request);
 const char *control_query(const struct control_request *request, const char *name);
 const char *control_header(const struct control_request *request, const char *name);
 struct str control_body(const struct control_request *request);
+uid_t control_uid(const struct control_request *request);
+/* All groups of the caller; beyond CONTROL_GROUPS_MAX only the primary one is told. */
+const gid_t *control_groups(const struct control_request *request, size_t *count);
 /* "uid:1000": what is stored as the actor. */
 struct str control_actor(const struct control_request *request);
 /* Lives until the request is answered. */

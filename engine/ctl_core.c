@@ -94,6 +94,16 @@ int ctl_fail(struct ctl *ctl, const struct err *err)
 
 /* --- stdout --------------------------------------------------------------------------------- */
 
+bool ctl_confirm(struct ctl *ctl, const char *question)
+{
+    char answer[16] = "";
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || ctl_flush(ctl) != CTL_OK)
+        return false;
+    fprintf(stderr, "%s? [y/N] ", question);
+    fflush(stderr);
+    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
 int ctl_flush(struct ctl *ctl)
 {
     size_t done = 0;

@@ -84,6 +84,10 @@ int ctl_fail(struct ctl *ctl, const struct err *err);
  * another failure is said and returned as CTL_ERROR. */
 int ctl_flush(struct ctl *ctl);
 
+/* Asks on the terminal, after what was printed so far; `question` has no mark. False at once where
+ * nobody could answer. */
+bool ctl_confirm(struct ctl *ctl, const char *question);
+
 /* Arms SIGINT and SIGTERM: they end the process with 130 and 143, after writing `farewell` to
  * stderr (NULL: nothing) and giving the terminal its cursor back. The text is copied. */
 void ctl_on_interrupt(const char *farewell);

@@ -101,6 +101,36 @@ static void attempts_show(struct ctl *ctl, const struct json *attempts)
     table_free(&table);
 }
 
+/* What was learned otherwise: by asking, late, from people. */
+static void findings_show(struct ctl *ctl, const struct json *findings)
+{
+    static const char *const titles[] = {"STEP", "",     "NO",     "AT",
+                                         "FROM", "SAYS", "STATUS", "IN WORDS"};
+    struct table table = {.indent = 2};
+    if (!findings || findings->kind != JSON_LIST || !findings->count)
+        return;
+    show_heading(ctl, "What was found out about unknown outcomes");
+    for (size_t i = 0; i < ARRAY_LEN(titles); i++)
+        table_column(&table, titles[i]);
+    for (uint32_t i = 0; i < findings->count; i++) {
+        const struct json *finding = findings->items[i];
+        struct str says = member_text(ctl, finding, "says"), actor;
+        actor = member_text(ctl, finding, "actor");
+        if (str_eq_z(says, "retryable"))
+            says = STR("not applied");
+        table_add(&table, member_text(ctl, finding, "step"), PAINT_NONE);
+        table_add(&table, member_text(ctl, finding, "direction"), PAINT_DIM);
+        table_add(&table, member_text(ctl, finding, "number"), PAINT_NONE);
+        table_add(&table, time_member(ctl, finding, "at"), PAINT_DIM);
+        table_add(&table, actor.len ? actor : member_text(ctl, finding, "source"), PAINT_NONE);
+        table_add(&table, says, text_state_paint(says));
+        table_add(&table, member_text(ctl, finding, "status"), PAINT_NONE);
+        table_add(&table, member_text(ctl, finding, "detail"), PAINT_DIM);
+    }
+    table_print(&table, ctl);
+    table_free(&table);
+}
+
 /* The checkpoint: what was sent, and under which key the service knows it. */
 static void effects_show(struct ctl *ctl, const struct json *effects)
 {
@@ -246,9 +276,12 @@ static void report_print(struct ctl *ctl, struct model_run *run, const struct js
     standing_line(ctl, run, "unknown", STANDING_UNKNOWN, PAINT_MAGENTA);
     show_heading(ctl, "Steps");
     show_steps(ctl, run);
+    show_unknowns(ctl, run);
     effects_show(ctl, json_get_z(row, "effects"));
     const struct json *attempts = json_get_z(row, "attempts");
     attempts_show(ctl, attempts && attempts->kind == JSON_LIST ? attempts : run->attempts);
+    const struct json *findings = json_get_z(row, "findings");
+    findings_show(ctl, findings && findings->kind == JSON_LIST ? findings : run->findings);
     show_residue(ctl, run);
     history_show(ctl, events);
     show_next(ctl, run);

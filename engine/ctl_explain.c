@@ -63,6 +63,13 @@ static const char *retrying_text(const struct model_step *step, struct arena *ar
         .ptr;
 }
 
+static void unknown_explain(struct ctl *ctl, const struct model_step *step)
+{
+    if (step->unknown.set)
+        line_add(ctl, "    It is " STR_FMT ".",
+                 STR_ARG(model_unknown_text(step, ctl_now(), &ctl->scratch)));
+}
+
 static void step_explain(struct ctl *ctl, const struct model_step *step)
 {
     struct arena *arena = &ctl->scratch;
@@ -99,6 +106,8 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
                   str_eq_z(step->state, "retrying");
     line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),
              STR_ARG(failed ? why : STR(".")));
+    if (!step->unknown.undo)
+        unknown_explain(ctl, step);
 }
 
 static void undo_explain(struct ctl *ctl, const struct model_step *step)
@@ -126,6 +135,8 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
     }
     line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->id), said, error.len ? ": " : ".",
              STR_ARG(error));
+    if (step->unknown.undo)
+        unknown_explain(ctl, step);
 }
 
 static void happened_explain(struct ctl *ctl, const struct model_run *run)
@@ -156,7 +167,8 @@ static const struct model_step *step_in_motion(const struct model_run *run)
     for (uint32_t i = 0; i < run->steps_count; i++) {
         enum model_phase phase = model_phase_of(&run->steps[i]);
         if (phase == MODEL_SENDING || phase == MODEL_RETRYING || phase == MODEL_WAITING ||
-            phase == MODEL_UNDOING || phase == MODEL_UNDO_RETRYING)
+            phase == MODEL_UNDOING || phase == MODEL_UNDO_RETRYING ||
+            wall_is_set(run->steps[i].unknown.next_at))
             return &run->steps[i];
     }
     return NULL;
@@ -186,10 +198,16 @@ static void waiting_explain(struct ctl *ctl, const struct model_run *run)
     if (run->paused)
         what = STR("a person to resume it; deadlines and keys run on meanwhile");
     struct str when = STR("");
-    if (step && wall_is_set(step->next_at))
+    struct wall at = step ? step->next_at : WALL_NONE;
+    bool asked = step && str_eq_z(run->waiting_for, "reconcile");
+    if (asked)
+        at = step->unknown.next_at;
+    if (wall_is_set(at))
         when = arena_printf(&ctl->scratch,
-                            has_limit(run) ? ", at most " STR_FMT " more" : ", in " STR_FMT,
-                            STR_ARG(text_duration(step->next_at.us - ctl_now().us, &ctl->scratch)));
+                            has_limit(run) ? ", at most " STR_FMT " more"
+                            : asked        ? ", asked next in " STR_FMT
+                                           : ", in " STR_FMT,
+                            STR_ARG(text_duration(at.us - ctl_now().us, &ctl->scratch)));
     line_add(
         ctl, "  It waits for " STR_FMT "%s" STR_FMT STR_FMT ".",
         STR_ARG(what.len ? what : STR("its next step")), step && !run->paused ? ", for step " : "",
@@ -209,6 +227,8 @@ static const char *undo_prospect(const struct model_step *step)
     if (step->stays.len && state != STEP_UNKNOWN)
         return state == STEP_APPLIED ? "stays, as the workflow says"
                                      : "would be awaited; what it did stays, as the workflow says";
+    if (state == STEP_UNKNOWN && wall_is_set(step->unknown.next_at))
+        return "would be asked about first, and undone if it was applied";
     if (state == STEP_UNKNOWN)
         return "must be settled first: its outcome is not known";
     return state == STEP_APPLIED ? "would be undone"

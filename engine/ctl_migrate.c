@@ -71,16 +71,13 @@ static bool ask(struct ctl *ctl, struct str run, bool dry_run, int *code)
 
 static bool confirmed(struct ctl *ctl, uint32_t can, uint32_t count)
 {
-    char answer[8] = "";
     if (ctl_has(ctl, OPT_YES))
         return true;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-        ctl_say(ctl, "%u of %u runs can be migrated; say --yes to do it", can, count);
-        return false;
-    }
-    fprintf(stderr, "migrate %u of %u runs? [y/N] ", can, count);
-    fflush(stderr);
-    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+        return ctl_confirm(ctl,
+                           arena_printf(&ctl->scratch, "migrate %u of %u runs", can, count).ptr);
+    ctl_say(ctl, "%u of %u runs can be migrated; say --yes to do it", can, count);
+    return false;
 }
 
 static int candidates_get(struct ctl *ctl, struct candidate **list, uint32_t *count)

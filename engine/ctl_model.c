@@ -37,6 +37,21 @@ static const struct json *list_of(const struct json *json, const char *name)
     return value && value->kind == JSON_LIST ? value : NULL;
 }
 
+static struct model_unknown unknown_read(const struct json *json)
+{
+    return (struct model_unknown){
+        .set = json != NULL,
+        .undo = str_eq(text_of(json, "direction"), STR("compensate")),
+        .asked = count_of(json, "asked"),
+        .since = time_of(json, "since"),
+        .next_at = time_of(json, "next_at"),
+        .until = time_of(json, "until"),
+        .found = text_of(json, "found"),
+        .source = text_of(json, "source"),
+        .found_at = time_of(json, "found_at"),
+    };
+}
+
 static struct model_step step_read(const struct json *json)
 {
     struct model_step step = {
@@ -60,6 +75,7 @@ static struct model_step step_read(const struct json *json)
         .queue = text_of(json, "queue"),
         .compensation_queue = text_of(json, "compensation_queue"),
         .stays = text_of(json, "stays"),
+        .unknown = unknown_read(member(json, "unknown")),
         .folded = STR(""),
     };
     if (!step.id.len) /* rows of the view carry the other name */
@@ -94,6 +110,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .error = member(json, "error"),
         .residue = list_of(json, "residue"),
         .attempts = list_of(json, "attempts"),
+        .findings = list_of(json, "findings"),
         .children = list_of(json, "children"),
         .verbs = list_of(json, "next_verbs"),
         .created_at = time_of(json, "created_at"),
@@ -405,6 +422,45 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 
+/* What was learned last: "; the newest answer, 5s ago: ..." */
+static struct str found_text(const struct model_unknown *unknown, struct wall now,
+                             struct arena *arena)
+{
+    if (!unknown->found.len)
+        return STR("");
+    struct str ago = wall_is_set(unknown->found_at)
+                         ? arena_printf(arena, ", " STR_FMT " ago",
+                                        STR_ARG(text_age(unknown->found_at, now, arena)))
+                         : STR("");
+    const char *what = str_eq_z(unknown->source, "person")   ? "a person said"
+                       : str_eq_z(unknown->source, "answer") ? "it said by itself"
+                                                             : "the newest answer";
+    return arena_printf(arena, "; %s" STR_FMT ": " STR_FMT, what, STR_ARG(ago),
+                        STR_ARG(unknown->found));
+}
+
+struct str model_unknown_text(const struct model_step *step, struct wall now, struct arena *arena)
+{
+    const struct model_unknown *unknown = &step->unknown;
+    struct str since = STR(""), next = STR("");
+    if (!unknown->set)
+        return STR("");
+    if (wall_is_set(unknown->since))
+        since = arena_printf(arena, " since " STR_FMT " (" STR_FMT " ago)",
+                             STR_ARG(text_time(unknown->since, arena)),
+                             STR_ARG(text_age(unknown->since, now, arena)));
+    if (wall_is_set(unknown->next_at))
+        next = arena_printf(
+            arena, ", and is asked next in " STR_FMT ", until " STR_FMT " at the latest",
+            STR_ARG(text_duration(MAX(unknown->next_at.us - now.us, INT64_C(0)), arena)),
+            STR_ARG(text_time(unknown->until, arena)));
+    if (!wall_is_set(unknown->until) && !unknown->asked)
+        return arena_printf(arena, "unknown" STR_FMT, STR_ARG(since));
+    return arena_printf(arena, "unknown" STR_FMT "; its service was asked " STR_FMT STR_FMT STR_FMT,
+                        STR_ARG(since), STR_ARG(text_count(unknown->asked, "time", arena)),
+                        STR_ARG(next), STR_ARG(found_text(unknown, now, arena)));
+}
+
 const char *model_cause_text(struct str cause)
 {
     static const struct phrase phrases[] = {
@@ -422,13 +478,14 @@ const char *model_cause_text(struct str cause)
 const char *model_reason_text(struct str reason)
 {
     static const struct phrase phrases[] = {
-        {"outcome_unknown", "it is not known whether a step was applied, and nothing automatic "
-                            "may find out"},
+        {"outcome_unknown", "it is not known whether a step was applied, and only a person "
+                            "can find out"},
         {"compensation_failed", "a compensation failed for good"},
         {"pivot_passed", "a step failed after the point of no return, so it cannot turn back"},
         {"key_conflict", "a service holds the key with other parameters"},
         {"step_failed", "a step failed, and the workflow says to park then"},
         {"repair", "a step was refused, and the workflow waits for a corrected input"},
+        {"approval_expired", "nobody approved a step in time"},
         {"compensation_budget", "the time that the workflow gives the way back is over"},
         {"late_success", "a step was applied after all, after the run had been abandoned"},
         {"crash_loop", "the daemon died again and again while it worked on this run"},
@@ -495,6 +552,22 @@ static void next_settle(struct next_list *list)
     }
 }
 
+/* Who knows more than the service tells need not wait for it. */
+static void next_asked(struct next_list *list)
+{
+    for (uint32_t i = 0; i < list->run->steps_count; i++) {
+        const struct model_step *step = &list->run->steps[i];
+        const char *name = step->id.ptr;
+        if (!step->unknown.set || !wall_is_set(step->unknown.next_at))
+            continue;
+        name = arena_printf(list->arena, STR_FMT "%s", STR_ARG(step->id),
+                            step->unknown.undo ? ":compensate" : "")
+                   .ptr;
+        next_add(list, "settle", name, "--applied", "you know that it was applied");
+        next_add(list, "settle", name, "--not-applied", "you know that it was not");
+    }
+}
+
 static void next_skip(struct next_list *list)
 {
     for (uint32_t i = 0; i < list->run->steps_count; i++) {
@@ -506,6 +579,15 @@ static void next_skip(struct next_list *list)
     }
 }
 
+/* The workflow says how to ask. */
+static bool is_askable(const struct model_run *run)
+{
+    for (uint32_t i = 0; i < run->steps_count; i++)
+        if (run->steps[i].unknown.set && wall_is_set(run->steps[i].unknown.until))
+            return true;
+    return false;
+}
+
 static void next_verb(struct next_list *list, struct str verb)
 {
     bool unknown = str_eq_z(list->run->reason, "outcome_unknown");
@@ -515,8 +597,10 @@ static void next_verb(struct next_list *list, struct str verb)
         next_skip(list);
     else if (str_eq_z(verb, "retry"))
         next_add(list, "retry", "", "",
-                 unknown ? "try again, if the key makes a repeat safe"
-                         : "try again from where it stopped");
+                 unknown && is_askable(list->run)
+                     ? "ask its service again; only what is proven not applied is repeated"
+                 : unknown ? "try again, if the key makes a repeat safe"
+                           : "try again from where it stopped");
     else if (str_eq_z(verb, "compensate"))
         next_add(list, "compensate", "", "", "turn back: undo what was applied");
     else if (str_eq_z(verb, "abandon"))
@@ -545,6 +629,8 @@ size_t model_next_commands(const struct model_run *run, struct arena *arena, str
         next_add(&list, "resume", "", "", "let it go on");
     if (run->waiting.signal.len)
         next_signal(&list);
+    if (state != RUN_PARKED && !model_is_terminal(run->state))
+        next_asked(&list);
     if (state == RUN_QUEUED || state == RUN_RUNNING)
         next_add(&list, "cancel", "", "", "turn back: undo what was applied");
     if (!run->paused && (state == RUN_RUNNING || state == RUN_COMPENSATING))

@@ -8,6 +8,17 @@
 
 #include "engine/ctl_core.h"
 
+/* What is known of an outcome that is not. */
+struct model_unknown {
+    bool set;                   /* else all the rest says nothing */
+    bool undo;                  /* it is the compensation's */
+    int64_t asked;              /* how often something was learned about it */
+    struct wall since, next_at; /* next_at unset: it is not asked about any more */
+    struct wall until;          /* of asking; unset: it never was */
+    struct str found, source;   /* the newest answer in words; "" = none */
+    struct wall found_at;
+};
+
 struct model_step {
     struct str id, effect, state, compensation_state, key, compensation_key;
     int64_t attempts, compensation_attempts;
@@ -16,7 +27,8 @@ struct model_step {
     struct wall next_at;
     int64_t items;                        /* of a loop that has begun: how many it has */
     struct str queue, compensation_queue; /* where workers take its tasks; "": no worker does it */
-    struct str stays;                     /* why the workflow does not undo it; "": it does */
+    struct model_unknown unknown;
+    struct str stays;  /* why the workflow does not undo it; "": it does */
     struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
 
@@ -28,7 +40,7 @@ struct model_run {
         bool taken; /* a worker has the task */
     } waiting;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
-    const struct json *attempts;                         /* a list, or NULL */
+    const struct json *attempts, *findings;              /* lists, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
     const struct json *verbs; /* what the daemon calls safe, a list of texts, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
@@ -88,6 +100,10 @@ const struct json *model_phase_error(const struct model_step *step);
 
 /* Why a run waits, as the end of "It waits for ...". */
 struct str model_waiting_text(const struct model_run *run, struct arena *arena);
+/* "unknown since 10:00:05 (20s ago); its service was asked 3 times, and is asked next in 5s, until
+ * 10:10:05 at the latest; the newest answer, 2s ago: ..."; "" if the outcome of the step is known.
+ */
+struct str model_unknown_text(const struct model_step *step, struct wall now, struct arena *arena);
 /* Why it turned back / is parked, in a clause: "a step was refused". */
 const char *model_cause_text(struct str cause);
 const char *model_reason_text(struct str reason);

@@ -6,7 +6,7 @@
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
 
-static int reason_check(struct ctl *ctl)
+int ctl_reason_check(struct ctl *ctl)
 {
     const char *reason = ctl_option(ctl, OPT_REASON);
     if (!reason)
@@ -43,7 +43,7 @@ static void answer_print(struct ctl *ctl, const struct ctl_reply *reply, const s
 }
 
 /* Sends it and prints the answer. */
-static int act(struct ctl *ctl, struct str path, struct buf *body)
+int ctl_act(struct ctl *ctl, struct str path, struct buf *body)
 {
     struct ctl_request request = {.method = "POST", .path = path, .body = buf_str(body)};
     struct ctl_reply reply;
@@ -87,13 +87,13 @@ static void body_raw(struct buf *body, const char *name, struct str json)
 int ctl_verb_operate(struct ctl *ctl)
 {
     struct buf body = {0};
-    int code = reason_check(ctl);
+    int code = ctl_reason_check(ctl);
     if (code)
         return code;
     body_text(&body, "reason", ctl_option(ctl, OPT_REASON));
     buf_add_char(&body, '}');
     const char *verb = arena_printf(&ctl->arena, "/%s", ctl->verb->name).ptr;
-    code = act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), verb), &body);
+    code = ctl_act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), verb), &body);
     buf_free(&body);
     return code;
 }
@@ -110,7 +110,7 @@ static int step_check(struct ctl *ctl)
 static int by_hand(struct ctl *ctl, struct buf *body)
 {
     struct str output;
-    int code = reason_check(ctl);
+    int code = ctl_reason_check(ctl);
     if (!code)
         code = step_check(ctl);
     if (!code)
@@ -123,7 +123,7 @@ static int by_hand(struct ctl *ctl, struct buf *body)
     buf_add_char(body, '}');
     const char *verb = arena_printf(&ctl->arena, "/%s", ctl->verb->name).ptr;
     struct str run = ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/steps/");
-    return act(ctl, ctl_path(ctl, run.ptr, str_z(ctl->args[1]), verb), body);
+    return ctl_act(ctl, ctl_path(ctl, run.ptr, str_z(ctl->args[1]), verb), body);
 }
 
 int ctl_verb_settle(struct ctl *ctl)
@@ -161,7 +161,7 @@ int ctl_verb_signal(struct ctl *ctl)
     if (data.ptr)
         body_raw(&body, "data", data);
     buf_add_char(&body, '}');
-    code = act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/signal"), &body);
+    code = ctl_act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/signal"), &body);
     buf_free(&body);
     return code;
 }

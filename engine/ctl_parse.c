@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Verbs of the interface that this version does not have. */
-static const char verbs_later[] = "approvals|approve|doctor|init|mcp|reject|services|ui";
+static const char verbs_later[] = "doctor|init|mcp|services|ui";
 
 static bool words_have(const char *words, struct str word)
 {

@@ -48,6 +48,11 @@ MUST_USE int ctl_run_events(struct ctl *ctl, struct str run_id, struct ctl_reply
  * does. */
 void ctl_run_reason_fill(struct ctl *ctl, struct model_run *run, const struct json *events);
 
+/* Of the verbs that change a run: --reason is there and not blank. */
+MUST_USE int ctl_reason_check(struct ctl *ctl);
+/* Posts the body and prints what came of it. Returns the exit code. */
+MUST_USE int ctl_act(struct ctl *ctl, struct str path, struct buf *body);
+
 /* The run in one line, with its output or error below: the answer of run and wait. */
 void ctl_run_print_result(struct ctl *ctl, const struct ctl_run *run, bool existing);
 /* Any document: pretty, or in one line with -o jsonl. */

@@ -51,6 +51,13 @@ static struct str step_note(struct ctl *ctl, const struct model_step *step)
     if (step->folded.len)
         return step->folded;
     struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
+    if (wall_is_set(step->unknown.next_at))
+        return arena_printf(
+            &ctl->scratch, "asked " STR_FMT ", next in " STR_FMT "%s" STR_FMT,
+            STR_ARG(text_count(step->unknown.asked, "time", &ctl->scratch)),
+            STR_ARG(text_duration(MAX(step->unknown.next_at.us - ctl_now().us, INT64_C(0)),
+                                  &ctl->scratch)),
+            error.len ? "; " : "", STR_ARG(error));
     bool again = phase == MODEL_RETRYING || phase == MODEL_UNDO_RETRYING || phase == MODEL_WAITING;
     if (!again || !wall_is_set(step->next_at))
         return error;
@@ -91,6 +98,27 @@ void show_steps(struct ctl *ctl, const struct model_run *all)
     if (run->steps_count)
         table_print(&table, ctl);
     table_free(&table);
+}
+
+void show_unknowns(struct ctl *ctl, const struct model_run *run)
+{
+    size_t before = ctl->out.len, shown = 0;
+    for (uint32_t i = 0; i < run->steps_count; i++) {
+        const struct model_step *step = &run->steps[i];
+        if (!step->unknown.set)
+            continue;
+        if (!shown++)
+            show_heading(ctl, "Unknown outcomes");
+        if (shown > MODEL_ITEMS_SHOWN && ctl->format != CTL_FORMAT_WIDE)
+            continue;
+        buf_add_z(&ctl->out, "  ");
+        text_add(&ctl->out, step->id);
+        buf_add_z(&ctl->out, step->unknown.undo ? ":compensate is " : " is ");
+        text_add(&ctl->out, model_unknown_text(step, ctl_now(), &ctl->scratch));
+        buf_add_char(&ctl->out, '\n');
+    }
+    if (shown > MODEL_ITEMS_SHOWN && ctl->format != CTL_FORMAT_WIDE && ctl->out.len > before)
+        buf_printf(&ctl->out, "  %zu more: sagactl show -o wide\n", shown - MODEL_ITEMS_SHOWN);
 }
 
 static void show_children(struct ctl *ctl, const struct model_run *run)
@@ -280,6 +308,7 @@ int ctl_verb_show(struct ctl *ctl)
     header_show(ctl, &found.run);
     show_heading(ctl, "Steps");
     show_steps(ctl, &found.run);
+    show_unknowns(ctl, &found.run);
     show_children(ctl, &found.run);
     show_residue(ctl, &found.run);
     show_next(ctl, &found.run);

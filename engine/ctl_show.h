@@ -12,6 +12,8 @@ void show_field(struct ctl *ctl, const char *label, struct str text);
 void show_heading(struct ctl *ctl, const char *heading);
 /* The table of steps: what each has become, in both directions. */
 void show_steps(struct ctl *ctl, const struct model_run *run);
+/* Since when outcomes are unknown, and what is done about it; nothing if all are known. */
+void show_unknowns(struct ctl *ctl, const struct model_run *run);
 /* What a run leaves behind; nothing without a residue. */
 void show_residue(struct ctl *ctl, const struct model_run *run);
 /* The commands that lead on. */

@@ -152,15 +152,23 @@ static const struct json *failures_json(const struct test_failures *failures, st
     return list;
 }
 
+static const struct json *calls_json(const struct stub_call *calls, uint32_t count,
+                                     struct arena *arena)
+{
+    struct json *list = json_list_new(arena, count);
+    for (uint32_t i = 0; i < count; i++)
+        json_list_add(list, json_string(arena, calls[i].name));
+    return list;
+}
+
 static const struct json *test_json(const struct test_file *file, const struct test_case *test,
                                     const struct stub_result *result,
                                     const struct test_failures *failures, struct arena *arena)
 {
     const struct record_run *now = &result->row.now;
-    struct json *out = json_object_new(arena, 14);
-    struct json *calls = json_list_new(arena, result->calls_count);
-    for (uint32_t i = 0; i < result->calls_count; i++)
-        json_list_add(calls, json_string(arena, result->calls[i].name));
+    struct json *out = json_object_new(arena, 16);
+    struct ctl_test_notes notes = {0};
+    ctl_test_unplayed_add(result, arena, &notes);
     json_object_add_z(out, "file", json_string_z(arena, file->name));
     json_object_add_z(out, "line", json_int(arena, test->line));
     json_object_add_z(out, "name", json_string_z(arena, test->name));
@@ -172,12 +180,14 @@ static const struct json *test_json(const struct test_file *file, const struct t
                       now->state == RUN_PARKED ? json_string_z(arena, park_reason_name(now->reason))
                                                : &json_null);
     json_object_add_z(out, "takes_us", json_int(arena, result->ended_us));
-    json_object_add_z(out, "calls", calls);
+    json_object_add_z(out, "calls", calls_json(result->calls, result->calls_count, arena));
+    json_object_add_z(out, "asks", calls_json(result->asks, result->asks_count, arena));
     json_object_add_z(out, "output", ctl_test_value(now->output, arena));
     json_object_add_z(out, "residue",
                       now->residue.len ? ctl_test_value(now->residue, arena)
                                        : json_list_new(arena, 0));
     json_object_add_z(out, "failures", failures_json(failures, arena));
+    json_object_add_z(out, "notes", ctl_test_notes_json(&notes, arena));
     json_object_add_z(out, "trace", ctl_test_trace_json(result, arena));
     return out;
 }
@@ -205,6 +215,7 @@ static void failures_print(struct ctl *ctl, const struct test_file *file,
 static void test_print(struct ctl *ctl, const struct test_file *file, const struct test_case *test,
                        const struct stub_result *result, const struct test_failures *failures)
 {
+    struct ctl_test_notes notes = {0};
     struct buf *out = &ctl->out;
     bool ok = failures->count == 0;
     buf_add_z(out, "  ");
@@ -216,8 +227,13 @@ static void test_print(struct ctl *ctl, const struct test_file *file, const stru
                STR_ARG(ctl_test_end_text(result, &ctl->scratch)),
                STR_ARG(text_duration(result->ended_us, &ctl->scratch)),
                STR_ARG(text_count(result->calls_count, "call", &ctl->scratch)));
+    if (result->asks_count)
+        buf_printf(out, ", " STR_FMT,
+                   STR_ARG(text_count(result->asks_count, "question", &ctl->scratch)));
     text_unpaint(out, ctl->color, PAINT_DIM);
     buf_add_char(out, '\n');
+    ctl_test_unplayed_add(result, &ctl->scratch, &notes);
+    ctl_test_notes_print(&notes, 8, out);
     if (!ok)
         failures_print(ctl, file, result, failures);
 }

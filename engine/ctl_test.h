@@ -42,6 +42,18 @@ void ctl_test_compare(const struct test_case *test, const struct stub_result *re
 
 /* "compensated (step_refused)", "parked: outcome_unknown" */
 struct str ctl_test_end_text(const struct stub_result *result, struct arena *arena);
+
+/* What could not be played as it should, and what to write instead; each once. */
+struct ctl_test_notes {
+    struct str list[16];
+    uint32_t count;
+};
+/* Adds those of one walk; texts lie in the arena. */
+void ctl_test_unplayed_add(const struct stub_result *result, struct arena *arena,
+                           struct ctl_test_notes *notes);
+void ctl_test_notes_print(const struct ctl_test_notes *notes, unsigned indent, struct buf *out);
+const struct json *ctl_test_notes_json(const struct ctl_test_notes *notes, struct arena *arena);
+
 /* The lines of what happened, each behind `indent` blanks. */
 void ctl_test_trace_print(const struct stub_result *result, unsigned indent, struct arena *arena,
                           struct buf *out);

@@ -43,11 +43,11 @@ static struct str names_text(const struct str *names, uint32_t count, struct are
     return text;
 }
 
-static struct str *calls_names(const struct stub_result *result, struct arena *arena)
+static struct str *calls_names(const struct stub_call *calls, uint32_t count, struct arena *arena)
 {
-    struct str *names = arena_array(arena, struct str, result->calls_count);
-    for (uint32_t i = 0; i < result->calls_count; i++)
-        names[i] = result->calls[i].name;
+    struct str *names = arena_array(arena, struct str, count);
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = calls[i].name;
     return names;
 }
 
@@ -73,6 +73,46 @@ const struct json *ctl_test_trace_json(const struct stub_result *result, struct 
         json_object_add_z(line, "what", json_string(arena, result->lines[i].text));
         json_list_add(list, line);
     }
+    return list;
+}
+
+static struct str unplayed_text(const struct stub_unplayed *unplayed, struct arena *arena)
+{
+    const char *proof =
+        unplayed->truth == OUTCOME_RETRYABLE ? "not_applied" : outcome_name(unplayed->truth);
+    return arena_printf(arena,
+                        STR_FMT " could not be played: no answer was found that makes `%s` true; "
+                                "write one under `answers`: `\"" STR_FMT "\": {...}`",
+                        STR_ARG(unplayed->name), proof, STR_ARG(unplayed->name));
+}
+
+void ctl_test_unplayed_add(const struct stub_result *result, struct arena *arena,
+                           struct ctl_test_notes *notes)
+{
+    for (uint32_t i = 0; i < result->unplayed_count; i++) {
+        struct str text = unplayed_text(&result->unplayed[i], arena);
+        bool told = notes->count == ARRAY_LEN(notes->list);
+        for (uint32_t j = 0; j < notes->count && !told; j++)
+            told = str_eq(notes->list[j], text);
+        if (!told)
+            notes->list[notes->count++] = text;
+    }
+}
+
+void ctl_test_notes_print(const struct ctl_test_notes *notes, unsigned indent, struct buf *out)
+{
+    for (uint32_t i = 0; i < notes->count; i++) {
+        text_add_spaces(out, indent);
+        text_add(out, notes->list[i]);
+        buf_add_char(out, '\n');
+    }
+}
+
+const struct json *ctl_test_notes_json(const struct ctl_test_notes *notes, struct arena *arena)
+{
+    struct json *list = json_list_new(arena, notes->count);
+    for (uint32_t i = 0; i < notes->count; i++)
+        json_list_add(list, json_string(arena, notes->list[i]));
     return list;
 }
 
@@ -166,11 +206,12 @@ static struct str call_name(struct str name)
     return name;
 }
 
-static void calls_compare(struct comparison *c, const struct test_expect *expect)
+static void calls_compare(struct comparison *c, const struct test_expect *expect,
+                          const struct stub_call *calls, uint32_t got_count)
 {
-    uint32_t count = expect->value->count, got_count = c->result->calls_count;
+    uint32_t count = expect->value->count;
     struct str *expected = arena_array(c->arena, struct str, count);
-    struct str *got = calls_names(c->result, c->arena);
+    struct str *got = calls_names(calls, got_count, c->arena);
     for (uint32_t i = 0; i < count; i++)
         expected[i] = call_name(expect->value->items[i]->text);
     if (expect->any_order) {
@@ -255,7 +296,10 @@ static void one_compare(struct comparison *c, const struct test_expect *expect)
         break;
     case TEST_EXPECT_CAUSE: word_compare(c, expect, cause, str_z(cause)); break;
     case TEST_EXPECT_REASON: word_compare(c, expect, reason, str_z(reason)); break;
-    case TEST_EXPECT_CALLS: calls_compare(c, expect); break;
+    case TEST_EXPECT_CALLS:
+        calls_compare(c, expect, c->result->calls, c->result->calls_count);
+        break;
+    case TEST_EXPECT_ASKS: calls_compare(c, expect, c->result->asks, c->result->asks_count); break;
     case TEST_EXPECT_OUTPUT: value_compare(c, expect, now->output); break;
     case TEST_EXPECT_RESIDUE: residue_compare(c, expect); break;
     case TEST_EXPECT_TAKES: takes_compare(c, expect); break;

@@ -3,8 +3,10 @@
  * fault, and judged by what the services know in the end.
  *
  * Which walks: the run as the test plays it; each call refused for good, not to be had, lost on the
- * way, its answer lost, arriving twice; the same for each compensation, in a walk that turns back;
- * the daemon dying at each record, before and after it is durable; a cancel at each record.
+ * way, its answer lost, arriving twice, and where it can be asked about, its answer lost and the
+ * questions not answered, or the first one too early; the same for each compensation, in a walk
+ * that turns back; the daemon dying at each record, before and after it is durable, also at those
+ * of the questions; a cancel at each record.
  */
 #include <stdlib.h>
 
@@ -38,6 +40,7 @@ struct faults {
     struct walk *walks;
     uint32_t count, capacity;
     uint32_t played, broken;
+    struct ctl_test_notes notes;
     /* For each step, the step whose refusal makes the run undo it; PLAN_STEP_NONE: the test does it
      * by itself; NOT_UNDONE: nothing does. */
     uint32_t *undone_by;
@@ -173,6 +176,7 @@ static void walk_summarise(struct faults *faults, struct walk *walk, struct stub
     walk->undone = undone_text(faults, result);
     walk->left = left_text(faults, result);
     walk->doubles = doubles_text(faults, result);
+    ctl_test_unplayed_add(result, faults->arena, &faults->notes);
     faults->played++;
     if (!walk->broken.count)
         return;
@@ -208,12 +212,20 @@ enum call_fault {
     CALL_ANSWER_LOST,
     CALL_ANSWERS_LOST,
     CALL_TWICE,
+    CALL_UNTOLD,
+    CALL_LAGGING,
     CALL_FAULTS_COUNT
 };
 
 static const char *const call_fault_names[CALL_FAULTS_COUNT] = {
-    "refused for good",  "not to be had",     "first request lost",
-    "first answer lost", "every answer lost", "arrives twice",
+    "refused for good",
+    "not to be had",
+    "first request lost",
+    "first answer lost",
+    "every answer lost",
+    "arrives twice",
+    "answer lost, questions unanswered",
+    "answer lost, asked too early",
 };
 
 static const struct plan_action *action_of(const struct faults *faults, uint16_t step,
@@ -264,8 +276,10 @@ static struct stub_fault call_fault(uint16_t step, bool compensation, enum call_
         break;
     case CALL_ANSWER_LOST:
     case CALL_ANSWERS_LOST:
+    case CALL_UNTOLD:
+    case CALL_LAGGING:
         fault.answer = (struct test_answer){.kind = TEST_ANSWER_LOST, .after_us = -1};
-        fault.last = which == CALL_ANSWER_LOST ? 1 : UINT32_MAX;
+        fault.last = which == CALL_ANSWERS_LOST ? UINT32_MAX : 1;
         break;
     case CALL_TWICE: fault.kind = STUB_FAULT_DUPLICATE; break;
     case CALL_FAULTS_COUNT: break;
@@ -273,8 +287,32 @@ static struct stub_fault call_fault(uint16_t step, bool compensation, enum call_
     return fault;
 }
 
+/* What happens to the questions about the call. */
+static struct stub_fault question_fault(uint16_t step, bool compensation, enum call_fault which)
+{
+    struct stub_fault fault = {.kind = STUB_FAULT_LAG,
+                               .step = step,
+                               .compensation = compensation,
+                               .asks = true,
+                               .first = 1,
+                               .last = 1};
+    if (which == CALL_UNTOLD) {
+        fault.kind = STUB_FAULT_ANSWER;
+        fault.answer = refusal(true);
+        fault.last = UINT32_MAX;
+    }
+    return fault;
+}
+
+static bool is_about_questions(enum call_fault which)
+{
+    return which == CALL_UNTOLD || which == CALL_LAGGING;
+}
+
 static bool fault_makes_sense(const struct plan_action *action, enum call_fault which)
 {
+    if (is_about_questions(which))
+        return action->reconcile != NULL;
     if (action->kind == ACTION_WORKER) /* a task is taken once */
         return which != CALL_TWICE;
     return !action_is_local(action) || which < CALL_REQUEST_LOST;
@@ -304,18 +342,30 @@ static void undone_note(struct faults *faults, const struct stub_result *result,
     }
 }
 
+/* The faults of one walk; `*by`: the step whose refusal makes the run turn back first, or NULL. */
+#define CALL_FAULTS_LISTED 3
+static uint32_t call_faults_list(const struct faults *faults, uint16_t step, bool compensation,
+                                 enum call_fault which, struct stub_fault *list, const char **by)
+{
+    uint32_t count = 0;
+    *by = NULL;
+    list[count++] = call_fault(step, compensation, which);
+    if (is_about_questions(which))
+        list[count++] = question_fault(step, compensation, which);
+    if (compensation && faults->undone_by[step] != PLAN_STEP_NONE) {
+        *by = faults->file->plan->steps[faults->undone_by[step]].id;
+        list[count++] = call_fault((uint16_t)faults->undone_by[step], false, CALL_REFUSED);
+    }
+    return count;
+}
+
 static void call_walk(struct faults *faults, uint16_t step, bool compensation,
                       enum call_fault which)
 {
     struct stub_result result;
-    struct stub_fault list[2];
-    uint32_t count = 0;
-    const char *by = NULL;
-    list[count++] = call_fault(step, compensation, which);
-    if (compensation && faults->undone_by[step] != PLAN_STEP_NONE) {
-        by = faults->file->plan->steps[faults->undone_by[step]].id;
-        list[count++] = call_fault((uint16_t)faults->undone_by[step], false, CALL_REFUSED);
-    }
+    struct stub_fault list[CALL_FAULTS_LISTED];
+    const char *by;
+    uint32_t count = call_faults_list(faults, step, compensation, which, list, &by);
     play(faults, list, count, &result);
     if (!is_called(&result, step, compensation ? DIRECTION_COMPENSATE : DIRECTION_EXECUTE)) {
         stub_result_free(&result); /* the test does not get there */
@@ -363,6 +413,7 @@ static void record_walk(struct faults *faults, enum walk_group group, const char
     case STUB_FAULT_CANCEL: walk->fault = STR("cancelled"); break;
     case STUB_FAULT_NONE:
     case STUB_FAULT_ANSWER:
+    case STUB_FAULT_LAG:
     case STUB_FAULT_DUPLICATE: break;
     }
     walk_summarise(faults, walk, &result);
@@ -400,6 +451,38 @@ static void records_walk(struct faults *faults, enum walk_group group, enum stub
         struct stub_fault list[] = {{.kind = kind, .unit = unit},
                                     call_fault(faults->turning, false, CALL_REFUSED)};
         record_walk(faults, group, turned, list, 2);
+    }
+}
+
+/* The daemon dies at each record from the one that makes it unknown to the one that ends that. */
+static void questions_walk(struct faults *faults, bool compensation, enum stub_fault_kind kind)
+{
+    for (uint16_t step = 0; step < faults->file->plan->steps_count; step++) {
+        struct stub_fault list[1 + CALL_FAULTS_LISTED];
+        struct stub_result result;
+        uint32_t from = 0, to = 0;
+        const char *by;
+        if (!action_of(faults, step, compensation)->reconcile ||
+            (compensation && faults->undone_by[step] == NOT_UNDONE))
+            continue;
+        uint32_t count =
+            call_faults_list(faults, step, compensation, CALL_ANSWER_LOST, list + 1, &by);
+        play(faults, list + 1, count, &result);
+        for (uint32_t i = 0; i < result.asks_count; i++) {
+            if (result.asks[i].step != step ||
+                (result.asks[i].direction == DIRECTION_COMPENSATE) != compensation)
+                continue;
+            from = from ? from : result.asks[i].unit;
+            to = result.asks[i].unit + 1;
+        }
+        stub_result_free(&result);
+        const char *text = arena_printf(faults->arena, "each record (" STR_FMT " asked about)",
+                                        STR_ARG(call_text(faults, step, compensation)))
+                               .ptr;
+        for (uint32_t unit = from; from && unit <= to && unit < from + RECORDS_TRIED_MAX; unit++) {
+            list[0] = (struct stub_fault){.kind = kind, .unit = unit};
+            record_walk(faults, WALK_CRASH, text, list, count + 1);
+        }
     }
 }
 
@@ -532,7 +615,7 @@ static const struct json *walk_json(const struct walk *walk, struct arena *arena
 static const struct json *report_json(const struct faults *faults, const struct test_case *test,
                                       const struct json *input, struct arena *arena)
 {
-    struct json *out = json_object_new(arena, 5);
+    struct json *out = json_object_new(arena, 6);
     struct json *walks = json_list_new(arena, faults->count);
     for (uint32_t i = 0; i < faults->count; i++)
         json_list_add(walks, walk_json(&faults->walks[i], arena));
@@ -541,6 +624,7 @@ static const struct json *report_json(const struct faults *faults, const struct 
     json_object_add_z(out, "input", input);
     json_object_add_z(out, "sample_input", json_bool(test == NULL));
     json_object_add_z(out, "walks", walks);
+    json_object_add_z(out, "notes", ctl_test_notes_json(&faults->notes, arena));
     return out;
 }
 
@@ -567,6 +651,7 @@ static void report_print(struct faults *faults, const struct test_case *test,
     buf_add_char(&ctl->out, '\n');
     table_print_walks(faults);
     broken_print(faults);
+    ctl_test_notes_print(&faults->notes, 2, &ctl->out);
     ends_print(faults);
 }
 
@@ -634,6 +719,10 @@ int ctl_test_faults(struct ctl *ctl, const struct test_file *file, const struct 
         calls_walk(&faults, true);
         records_walk(&faults, WALK_CRASH, STUB_FAULT_CRASH_BEFORE);
         records_walk(&faults, WALK_CRASH, STUB_FAULT_CRASH_AFTER);
+        for (int compensation = 0; compensation < 2; compensation++) {
+            questions_walk(&faults, compensation, STUB_FAULT_CRASH_BEFORE);
+            questions_walk(&faults, compensation, STUB_FAULT_CRASH_AFTER);
+        }
         records_walk(&faults, WALK_CANCEL, STUB_FAULT_CANCEL);
         report_print(&faults, test, played->input, out);
         out->walks = faults.played;

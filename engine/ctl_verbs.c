@@ -81,12 +81,38 @@ const struct ctl_verb ctl_verbs[] = {
          "and\n"
          "nothing is stored: services answer as the tests say, time is simulated.\n"
          "With --faults each test is walked again and again: each call refused, not to be had,\n"
-         "lost, its answer lost, arriving twice; the daemon dying and an operator cancelling at\n"
-         "each record. The table says how each walk ended; a workflow without tests is played\n"
-         "with an input made from its schema. A parked run is no failure, it is listed.\n"
+         "lost, its answer lost, arriving twice, its questions (`reconcile`) unanswered or asked\n"
+         "too early; the daemon dying and an operator cancelling at each record. The table\n"
+         "says how each walk ended; a workflow without tests is played with an input made from\n"
+         "its schema. A parked run is no failure, it is listed.\n"
          "Needs no daemon. Exit: 0 passed, 1 a test failed or a promise is broken, 2 invalid file.",
      .options = {{OPT_FAULTS, "walk through every fault and judge by what the services know"}},
      .run = ctl_verb_test},
+    {.name = "conform",
+     .group = GROUP_FILES,
+     .args = "FILE STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_FILE,
+     .summary = "put a service to the test: does it honour keys, undo, and refuse what comes late?",
+     .about =
+         "Sends what the step of the workflow and its compensation would send, with keys of its\n"
+         "own: the same key again, at once, with another body, a number written otherwise, after\n"
+         "a cut connection; the undo, the undo again, the undo of nothing, and what comes late.\n"
+         "Answers are judged by the `outcomes` of the file. It does REAL things at the service\n"
+         "and undoes what it can; what it cannot is listed as left behind.\n"
+         "Without --input one is made up from the schema. {n} in it becomes six digits, other\n"
+         "ones for each new effect: --input '{\"order_id\": \"ORD-{n}\"}'.\n"
+         "Needs no daemon. Exit: 0 no check failed, 1 one did, 2 invalid file or input.",
+     .options =
+         {
+             {OPT_INPUT, "the run's input (default: a sample)"},
+             {OPT_URL, "the service's base address (default: the file's)"},
+             {OPT_CONFIG, "sagad.yaml, for services, secrets and env"},
+             {OPT_TIMEOUT, "of one request (default: the step's)"},
+             {OPT_YES, "do not ask"},
+         },
+     .run = ctl_verb_conform},
     {.name = "graph",
      .group = GROUP_FILES,
      .args = "FILE",
@@ -220,6 +246,26 @@ const struct ctl_verb ctl_verbs[] = {
      .summary = "the runs that wait for a person, with the evidence of each",
      .about = PREFIX_NOTE,
      .run = ctl_verb_dead},
+    {.name = "audit",
+     .group = GROUP_RUNS,
+     .args = "[list | verify]",
+     .args_max = 2,
+     .arg = CTL_ARG_WORD,
+     .words = "list|verify",
+     .summary = "what people did: every verb with actor, reason and outcome, in chains of hashes",
+     .about =
+         "list shows the newest acts first. verify follows the chains and names the first row\n"
+         "that was changed, removed or exchanged; exit 1 then. Keep what it prints with -o json\n"
+         "somewhere else: audit verify FILE then also finds a chain that was written anew.",
+     .options = {{OPT_RUN, "list: the acts on this run; its full id"},
+                 {OPT_LIMIT, "list: how many at most (50)"}},
+     .run = ctl_verb_audit},
+
+    {.name = "approvals",
+     .group = GROUP_RUNS,
+     .args = "",
+     .summary = "the requests that wait for a person, exactly as they would be sent",
+     .run = ctl_verb_approvals},
 
     OPERATE("cancel", "turn a run back: what was applied is undone",
             "Attempts in flight are awaited first. After the pivot a run is not turned back."),
@@ -269,6 +315,28 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
 
+    {.name = "approve",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "let the request of a step that waits for approval be sent",
+     .about =
+         "What is approved is the request with that hash, once: see sagactl approvals. Without\n"
+         "--hash the request is shown, and on a terminal you are asked. It covers the step's\n"
+         "compensation. `by: other` and groups are looked up in the daemon's `people`.",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
+    {.name = "reject",
+     .group = GROUP_OPERATE,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "refuse a step that waits for approval; nothing is sent",
+     .options = {{OPT_HASH, "hash of the request, its first 8 digits at least"}, REASON},
+     .run = ctl_verb_approve},
     {.name = "signal",
      .group = GROUP_OPERATE,
      .args = "RUN NAME",

@@ -55,7 +55,10 @@ enum ctl_value {
     X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)                                      \
     X(OPT_TO, "to", 0, "HASH", CTL_TEXT, NULL)                                       \
     X(OPT_DRY_RUN, "dry-run", 0, NULL, CTL_FLAG, NULL)                               \
-    X(OPT_YES, "yes", 0, NULL, CTL_FLAG, NULL)
+    X(OPT_HASH, "hash", 0, "HASH", CTL_TEXT, NULL)                                   \
+    X(OPT_YES, "yes", 0, NULL, CTL_FLAG, NULL)                                       \
+    X(OPT_URL, "url", 0, "URL", CTL_TEXT, NULL)                                      \
+    X(OPT_CONFIG, "config", 0, "PATH", CTL_TEXT, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -126,8 +129,12 @@ MUST_USE int ctl_option_json(struct ctl *ctl, enum ctl_opt id, struct str *out);
 void ctl_help(struct ctl *ctl, const struct ctl_verb *verb);
 
 int ctl_verb_apply(struct ctl *ctl);
+int ctl_verb_approvals(struct ctl *ctl);
+int ctl_verb_approve(struct ctl *ctl); /* and reject */
+int ctl_verb_audit(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
 int ctl_verb_services(struct ctl *ctl);
+int ctl_verb_conform(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
 int ctl_verb_diff(struct ctl *ctl);

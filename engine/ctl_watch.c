@@ -129,6 +129,12 @@ static struct str phase_text(struct watch *watch, const struct model_step *step,
 {
     struct arena *arena = &watch->ctl->scratch;
     const char *word = model_step_word(step);
+    if (wall_is_set(step->unknown.next_at)) {
+        int64_t left_us = step->unknown.next_at.us - watch->now.us;
+        return left_us <= 0 ? STR("unknown, asking")
+                            : arena_printf(arena, "unknown, asks in " STR_FMT,
+                                           STR_ARG(text_duration(left_us, arena)));
+    }
     if (!wall_is_set(step->next_at) || strcmp(word, model_phase_word(phase)) != 0)
         return str_z(word);
     struct str left = text_duration(step->next_at.us - watch->now.us, arena);

@@ -343,7 +343,8 @@ static void invoke_open(struct daemon *daemon)
                                      .secrets = daemon->secrets,
                                      .reply = daemon_reply,
                                      .reply_arg = daemon,
-                                     .exec_directory = daemon->o.config->exec_directory};
+                                     .exec_directory = daemon->o.config->exec_directory,
+                                     .egress = &daemon->o.config->egress};
     daemon->invoke = invoke_new(&options);
 }
 
@@ -388,6 +389,7 @@ static void sql_open(struct daemon *daemon)
                                          .uri = daemon->o.action_database,
                                          .daemon = daemon->o.name,
                                          .lanes = daemon->o.action_database ? ACTION_LANES : 0,
+                                         .egress = &daemon->o.config->egress,
                                          .reply = invoke_reply,
                                          .reply_arg = daemon->invoke,
                                          .commit_answer = daemon_commit_answer,
@@ -410,6 +412,7 @@ static void runner_open(struct daemon *daemon)
     daemon->breakers = breakers_new(&breakers);
     struct runner_config config = {.env = daemon->env,
                                    .services = breakers_port(daemon->breakers),
+                                   .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
@@ -435,6 +438,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     sql_open(daemon);
     runner_open(daemon);
     struct api_options api = {.loop = options->loop,
+                              .access = &options->config->access,
                               .runner = daemon->runner,
                               .store = daemon->store,
                               .plans = daemon->plans,

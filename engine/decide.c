@@ -2,6 +2,7 @@
 
 #include "engine/admit.h"
 #include "engine/answer.h"
+#include "engine/approval.h"
 #include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/base/map.h"
@@ -206,6 +207,10 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     if (side_is_held(side)) {
         if (!draft->run->now.paused && !draft->event->hold)
             attempt_repeat(draft, instance, direction);
+        return;
+    }
+    if (approval_is_pending(side)) {
+        approval_expire(draft, instance);
         return;
     }
     bool worker = step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER;
@@ -521,6 +526,8 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_ABANDON:
     case EVENT_SIGNAL:
     case EVENT_MIGRATE:
+    case EVENT_APPROVE:
+    case EVENT_REJECT:
     case EVENT_ANSWER: verb_decide(&draft); break;
     }
     verb_answer(&draft);

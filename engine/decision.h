@@ -34,7 +34,9 @@
     X(EVENT_ABANDON, "abandon")                                                                \
     X(EVENT_SIGNAL, "signal")   /* data for a wait_for; needs no reason */                     \
     X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                       \
-    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */
+    X(EVENT_APPROVE, "approve")                                                                \
+    X(EVENT_REJECT, "reject")                                                                  \
+    X(EVENT_ANSWER, "answer") /* a participant says what became of a key; needs no reason */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -47,9 +49,10 @@ enum run_event_kind run_event_of(struct str name);
 
 struct run_event {
     enum run_event_kind kind;
-    struct wall now;        /* database time; time is nothing but this field */
-    const struct json *env; /* what `env.NAME` may read; NULL: nothing */
-    bool hold;              /* shutting down: answers are recorded, nothing new is claimed */
+    struct wall now;           /* database time; time is nothing but this field */
+    const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
+    const struct json *people; /* who is who: see approval.h; NULL: nobody is named */
+    bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
     /* What may be sent to each service of the plan; the decision counts down what it sends. NULL:
      * there are no limits. */
     struct gate_room *rooms;
@@ -75,10 +78,11 @@ struct run_event {
         bool force;
         struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
         struct str input, step_input; /* retry: JSON texts, absent: as they are */
-        struct str name;              /* signal */
-        bool by_parent;               /* cancel, compensate: asked by the run whose child this is */
-        const struct plan *plan;      /* migrate: to this version */
-        bool dry_run;                 /* migrate: only says whether it could */
+        /* signal; answer: the key; approve, reject: the request's hash, or "" */
+        struct str name;
+        bool by_parent;          /* cancel, compensate: asked by the run whose child this is */
+        const struct plan *plan; /* migrate: to this version */
+        bool dry_run;            /* migrate: only says whether it could */
     } verb;
 };
 

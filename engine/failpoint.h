@@ -31,6 +31,8 @@
     X("sql_commit", "action and record are to be committed, nothing has left")      \
     X("sql_commit_sent", "record and COMMIT were handed to the kernel")             \
     X("sql_committed", "action and record are committed, the runner does not know") \
+    X("sql_elsewhere_commit_sent", "elsewhere: COMMIT was handed to the kernel")    \
+    X("sql_elsewhere_committed", "elsewhere: committed, the runner does not know")  \
     X("turn_begin", "before the decisions of a turn")                               \
     X("turn_end", "after the decisions and sends of a turn")                        \
     X("submit_answer", "a submit is durable, the caller does not know")             \

@@ -51,6 +51,8 @@ static enum park_reason failure_blocks(const struct run *run, const struct plan_
 
 enum park_reason forward_blocked(const struct run *run, const struct instance *instance)
 {
+    if (instance->standing == STANDING_STOPPED && instance->execute.approval == APPROVAL_EXPIRED)
+        return PARK_APPROVAL_EXPIRED;
     if (instance->standing == STANDING_STOPPED)
         return instance->execute.outcome == OUTCOME_CONFLICT ? PARK_KEY_CONFLICT
                                                              : PARK_OUTCOME_UNKNOWN;

@@ -4,6 +4,7 @@
 
 #include <strings.h>
 
+#define SIGNATURE_HEADERS 1
 #define HEADERS_MAX 64 /* of a workflow; servers refuse more than about a hundred */
 
 /* What the engine itself says with every request. */
@@ -148,8 +149,9 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
         {"Authorization", auth, true},
         {"User-Agent", STR("sagad"), true},
     };
-    r->headers = arena_array(r->arena, struct request_pair,
-                             (size_t)r->request->headers_count + ARRAY_LEN(own));
+    r->headers =
+        arena_array(r->arena, struct request_pair,
+                    (size_t)r->request->headers_count + ARRAY_LEN(own) + SIGNATURE_HEADERS);
     return headers_render(r, own, ARRAY_LEN(own));
 }
 
@@ -174,5 +176,27 @@ int http_request_render(const struct invocation *invocation, const struct secret
         .body = arena_str(arena, request->body),
         .has_content_type = is_given(STR("Content-Type"), request, 0),
     };
+    return 0;
+}
+
+int http_request_sign(const struct invocation *invocation, const struct secrets *secrets,
+                      const char *path, struct wall now, struct arena *arena,
+                      struct http_request *request, struct err *err)
+{
+    struct str secret;
+    char body[65], mac[65];
+    if (!invocation->request->sign_secret.ptr)
+        return 0;
+    if (secrets_resolve(secrets, invocation->request->sign_secret, arena, &secret, err) != 0)
+        return err_wrap(err, "header \"Saga-Signature\"");
+    struct sha256 hash = sha256_of(request->body.ptr ? request->body : STR(""));
+    sha256_hex(&hash, body);
+    long long seconds = (long long)(now.us / SECOND_US);
+    struct str text = arena_printf(arena, "saga-v1\n%s\n%s\n" STR_FMT "\n%lld\n%s\n",
+                                   request->method, path, STR_ARG(invocation->key), seconds, body);
+    hash = sha256_hmac(secret, text);
+    sha256_hex(&hash, mac);
+    request->headers[request->headers_count++] = (struct request_pair){
+        STR("Saga-Signature"), arena_printf(arena, "t=%lld,v1=%s", seconds, mac)};
     return 0;
 }

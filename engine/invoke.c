@@ -129,6 +129,7 @@ struct invoke *invoke_new(const struct invoke_options *options)
         .connect_timeout_us = options->connect_timeout_us,
         .transfers_max = options->transfers_max,
         .ca_file = options->ca_file,
+        .egress = options->egress,
         .reply = http_reply,
         .reply_arg = invoke,
     });

@@ -28,6 +28,7 @@ struct invoke_options {
     int64_t connect_timeout_us;
     unsigned transfers_max;
     const char *ca_file;
+    const struct egress *egress; /* borrowed */
 
     /* exec: see invoke_exec.h. */
     const char *exec_directory;

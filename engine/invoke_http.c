@@ -10,9 +10,11 @@
 #include "engine/http_text.h"
 #include "engine/idmap.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,8 +52,10 @@ struct transfer {
 
     bool may_have_left; /* a connection stood and the request was about to go out */
     bool resend_caught;
-    bool held_back; /* by may_send */
-    bool starved;   /* no descriptor or no memory for a socket */
+    bool held_back;    /* by may_send */
+    bool starved;      /* no descriptor or no memory for a socket */
+    bool dialed;       /* some address may be connected to */
+    struct str barred; /* an address that may not, and why */
     bool too_large;
     bool head_whole; /* up to its empty line */
     struct buf head, answer;
@@ -100,6 +104,7 @@ struct target {
     char *url;
     const char *path; /* of the URL: in front of every request's */
     CURLU *parsed;
+    char *host; /* of the URL, as libcurl understands it */
     struct transfers queue;
     unsigned flying;
     struct lane *lanes[LANES_MAX];
@@ -275,6 +280,7 @@ static void target_free(struct target *target)
         if (carrier->target == target)
             carrier->target = NULL;
     curl_url_cleanup(target->parsed);
+    curl_free(target->host);
     free(target->url);
     free(target);
 }
@@ -282,7 +288,9 @@ static void target_free(struct target *target)
 static struct target *target_new(struct invoke_http *http, const char *url)
 {
     CURLU *parsed = curl_url();
-    if (!parsed || curl_url_set(parsed, CURLUPART_URL, url, CURLU_DISALLOW_USER) != CURLUE_OK) {
+    char *host;
+    if (!parsed || curl_url_set(parsed, CURLUPART_URL, url, CURLU_DISALLOW_USER) != CURLUE_OK ||
+        curl_url_get(parsed, CURLUPART_HOST, &host, 0) != CURLUE_OK) {
         curl_url_cleanup(parsed);
         return NULL;
     }
@@ -290,6 +298,7 @@ static struct target *target_new(struct invoke_http *http, const char *url)
     target->http = http;
     target->url = xstrdup(url);
     target->parsed = parsed;
+    target->host = host;
     const char *path = strchr(strstr(target->url, "://") + 3, '/');
     target->path = path ? path : "";
     if (strcmp(target->path, "/") == 0)
@@ -516,11 +525,34 @@ static bool is_shortage(int error)
            error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
+/* Connections are judged by their address, however the name was looked up; a connection that is
+ * used again was judged when it was made. */
+static bool is_barred(struct transfer *transfer, const struct sockaddr *address)
+{
+    const char *host = transfer->target->host;
+    const char *problem = egress_problem(transfer->http->options.egress, str_z(host), address);
+    char text[INET6_ADDRSTRLEN] = "?";
+    if (!problem)
+        return false;
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof(text));
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, text, sizeof(text));
+    if (!transfer->barred.ptr)
+        transfer->barred = arena_printf(
+            &transfer->arena, "service \"%s\": the address %s of \"%.200s\" is not allowed: %s",
+            transfer->service, text, host, problem);
+    return true;
+}
+
 static curl_socket_t carrier_socket_open(void *arg, curlsocktype purpose,
                                          struct curl_sockaddr *address)
 {
     struct transfer *transfer = ((struct carrier *)arg)->transfer;
     (void)purpose;
+    if (is_barred(transfer, &address->addr))
+        return CURL_SOCKET_BAD;
+    transfer->dialed = true;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd < 0) {
         transfer->starved = is_shortage(errno);
@@ -785,6 +817,14 @@ static void reply_unsent(struct transfer *transfer, CURLcode code, struct reply 
         reply->error = STR("held back: the lease may have run out");
         return;
     }
+    /* A name may lead elsewhere the next time, or be opened in the config by then; an address in
+     * the URL stays what it is. */
+    if (transfer->barred.ptr && !transfer->dialed) {
+        bool stays = egress_host_is_address(str_z(transfer->target->host));
+        reply->kind = stays ? REPLY_CANNOT_SEND : REPLY_NOT_CONNECTED;
+        reply->error = transfer->barred;
+        return;
+    }
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
     if (transfer->starved || code == CURLE_OUT_OF_MEMORY || is_shortage((int)os_error) ||
         is_starved()) {
@@ -896,6 +936,10 @@ static int prepare(struct transfer *transfer, const struct invocation *invocatio
                                   invocation->request->from_origin ? "" : transfer->target->path,
                                   transfer->request.path)
                          .ptr;
+    code = http_request_sign(invocation, transfer->http->options.secrets, transfer->path,
+                             transfer->sent_at, &transfer->arena, &transfer->request, err);
+    if (code)
+        return err_wrap(err, "service \"%s\"", service->name);
     lines_make(transfer);
     return 0;
 }

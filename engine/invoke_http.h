@@ -10,6 +10,9 @@
  *    REPLY_NOT_SENT) is only said when no byte of the request was handed to a connection.
  *  - The host comes from the service's URL alone; paths, headers and answers cannot change it. No
  *    redirects, no proxies, no .netrc, no cookies.
+ *  - Every connection is judged by its address before it is made (egress.h). An address that may
+ *    not be connected to is REPLY_NOT_CONNECTED, because the name may lead elsewhere the next time,
+ *    and REPLY_CANNOT_SEND where the URL itself names that address.
  *  - Every invocation is answered exactly once, never from inside start, within its time limit
  *    plus the loop's own delay.
  *  - Answers are bounded (BODY_BYTES_MAX, HEADERS_BYTES_MAX); what is larger keeps its status.
@@ -22,6 +25,7 @@
 #ifndef ENGINE_INVOKE_HTTP_H
 #define ENGINE_INVOKE_HTTP_H
 
+#include "engine/egress.h"
 #include "engine/loop.h"
 #include "engine/port.h"
 #include "engine/secrets.h"
@@ -37,9 +41,10 @@ struct invoke_http_options {
     /* The base URL of a service as the daemon's config has it; NULL: the workflow's. Optional. */
     const char *(*url)(void *arg, const char *service);
     void *url_arg;
-    int64_t connect_timeout_us; /* 0: 5 s; name lookup, connect and TLS together */
-    unsigned transfers_max;     /* 0: half of the descriptors, at most HTTP_TRANSFERS_MAX */
-    const char *ca_file;        /* NULL: the system's certificates */
+    int64_t connect_timeout_us;  /* 0: 5 s; name lookup, connect and TLS together */
+    unsigned transfers_max;      /* 0: half of the descriptors, at most HTTP_TRANSFERS_MAX */
+    const char *ca_file;         /* NULL: the system's certificates */
+    const struct egress *egress; /* borrowed; NULL: the defaults */
     /* Asked in the last moment before a request goes out; false: REPLY_NOT_SENT. NULL: always. A
      * process that stood still while it connected comes here first when it goes on. */
     bool (*may_send)(void *arg);

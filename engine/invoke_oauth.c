@@ -76,6 +76,7 @@ static struct held *held_new(struct invoke_oauth *oauth, const struct invocation
     held->request = *invocation->request;
     held->request.target = arena_str(arena, held->request.target);
     held->request.body = arena_str(arena, held->request.body);
+    held->request.sign_secret = arena_str(arena, held->request.sign_secret);
     pairs_copy(arena, invocation->request->headers, held->request.headers_count,
                &held->request.headers);
     held->invocation = *invocation;

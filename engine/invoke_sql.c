@@ -1,81 +1,17 @@
-#include "engine/invoke_sql.h"
+#include "engine/invoke_sql_impl.h"
 
-#include "engine/base/buf.h"
 #include "engine/failpoint.h"
 #include "engine/store_pg_codec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SQL_MAGIC 0x73716c61u
-#define RESOLVE_AGAIN_US (500 * MS_US)
-#define GRACE_US (10 * SECOND_US) /* past the statement_timeout, the session is given up */
+#define CLAIM_US (20 * MS_US) /* a claim that takes longer is taken off the statement's time */
 
 enum { SQL_APPLY };
 static const char *const statements[] = {
     [SQL_APPLY] = "select saga.apply_or_raise_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
-                  "$12, $13, $14, $15, $16, $17)",
-};
-
-enum slot_state {
-    SLOT_IDLE,       /* also while it connects */
-    SLOT_RUNNING,    /* BEGIN, settings and the statement are under way */
-    SLOT_OPEN,       /* answered; waits for commit or drop */
-    SLOT_ENDING,     /* ROLLBACK is under way */
-    SLOT_COMMITTING, /* COMMIT is under way, here with the record */
-    SLOT_RESOLVING,  /* the COMMIT was lost: asking by an empty unit */
-};
-
-/* One invocation, copied. */
-struct job {
-    struct job *next;
-    uint64_t id;
-    char *statement;
-    char **args; /* NULL: null */
-    unsigned args_count;
-    int64_t timeout_us;
-    struct buf settings; /* the statement that sets the locals */
-    struct wall sent_at;
-};
-
-struct slot {
-    unsigned magic;
-    struct pool *pool;
-    unsigned index;
-    struct pgconn *conn; /* NULL: not needed yet */
-    struct loop_timer *timer;
-    enum slot_state state;
-    struct job *job; /* of the transaction that runs or is open */
-    struct buf body; /* its result */
-
-    /* the engine's database */
-    uint64_t epoch, seq;
-    struct pgunit *unit;
-    struct unit_answer answer;
-    bool in_doubt; /* the COMMIT may have reached the server */
-};
-
-/* The connections to one database and what waits for them. */
-struct pool {
-    struct pool *next;
-    struct invoke_sql *sql;
-    char *uri;
-    bool is_engine;
-    struct slot *slots;
-    unsigned slots_count;
-    struct job *first, **last;
-};
-
-struct invoke_sql {
-    unsigned magic;
-    struct invoke_sql_options o;
-    struct port_invoke port;
-    struct pool *pools;
-    size_t waiting;
-    bool draining;
-    struct note *notes; /* answers that must not be given from inside a call */
-    struct note **notes_last;
-    struct loop_call notes_call;
+                  "$12, $13, $14, $15, $16, $17, $18)",
 };
 
 /* A deferred answer: a reply, or that of a commit. */
@@ -88,7 +24,6 @@ struct note {
     char text[ERR_TEXT_BYTES];
 };
 
-static void slot_next(struct slot *slot);
 static void slot_resolve(struct slot *slot);
 
 /* --- answers --- */
@@ -137,12 +72,14 @@ static void job_free(struct job *job)
     for (unsigned i = 0; i < job->args_count; i++)
         free(job->args[i]);
     free(job->args);
+    free(job->key);
+    free(job->compensates);
     free(job->statement);
     buf_free(&job->settings);
     free(job);
 }
 
-static void reply_error(struct slot *slot, const struct err *err, bool commit_lost)
+void sql_reply_error(struct slot *slot, const struct err *err, bool commit_lost)
 {
     struct invoke_sql *sql = slot->pool->sql;
     struct reply reply = {.kind = REPLY_SQL,
@@ -157,7 +94,7 @@ static void reply_error(struct slot *slot, const struct err *err, bool commit_lo
     sql->o.reply(sql->o.reply_arg, slot->job->id, &reply);
 }
 
-static void slot_job_done(struct slot *slot)
+void sql_slot_job_done(struct slot *slot)
 {
     job_free(slot->job);
     slot->job = NULL;
@@ -246,40 +183,40 @@ static const char *result_refuse(const PGresult *rows, struct arena *arena)
 
 /* --- the slot --- */
 
-static struct slot *slot_of(void *arg)
+struct slot *sql_slot_of(void *arg)
 {
     struct slot *slot;
     CAST_OBJ(slot, arg, SQL_MAGIC);
     return slot;
 }
 
-static void slot_idle(struct slot *slot)
+void sql_slot_idle(struct slot *slot)
 {
     slot->state = SLOT_IDLE;
     loop_timer_stop(slot->timer);
-    slot_next(slot);
+    sql_slot_next(slot);
 }
 
 static void rolled_back(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     (void)result; /* if it was lost, so was the transaction */
     if (slot->state == SLOT_ENDING)
-        slot_idle(slot);
+        sql_slot_idle(slot);
 }
 
-static void slot_rollback(struct slot *slot)
+void sql_slot_rollback(struct slot *slot)
 {
     slot->state = SLOT_ENDING;
     if (pgconn_is_up(slot->conn))
         pgconn_query(slot->conn, "rollback", NULL, 0, rolled_back, slot);
     else
-        slot_idle(slot);
+        sql_slot_idle(slot);
 }
 
 /* --- one transaction: begin, statement, then commit here or there --- */
 
-static void reply_success(struct slot *slot, enum reply_kind kind)
+void sql_reply_success(struct slot *slot, enum reply_kind kind)
 {
     struct invoke_sql *sql = slot->pool->sql;
     bool too_large = slot->body.len > BODY_BYTES_MAX;
@@ -291,26 +228,9 @@ static void reply_success(struct slot *slot, enum reply_kind kind)
     sql->o.reply(sql->o.reply_arg, slot->job->id, &reply);
 }
 
-static void committed_elsewhere(void *arg, const struct pgconn_result *result)
-{
-    struct slot *slot = slot_of(arg);
-    if (result->err.code) {
-        reply_error(slot, &result->err, result->lost);
-    } else if (strcmp(PQcmdStatus((PGresult *)result->rows), "COMMIT") != 0) {
-        struct err err;
-        err_set(&err, ERR_DATABASE, "the transaction was rolled back");
-        strcpy(err.sqlstate, "40000");
-        reply_error(slot, &err, false);
-    } else {
-        reply_success(slot, REPLY_SQL);
-    }
-    slot_job_done(slot);
-    slot_idle(slot);
-}
-
 static void statement_done(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     struct arena scratch = {0};
     struct err err = result->err;
     const char *refusal = err.code ? NULL : result_refuse(result->rows, &scratch);
@@ -321,9 +241,9 @@ static void statement_done(void *arg, const struct pgconn_result *result)
     }
     arena_free(&scratch);
     if (err.code) {
-        reply_error(slot, &err, false);
-        slot_job_done(slot);
-        slot_rollback(slot);
+        sql_reply_error(slot, &err, false);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
         return;
     }
     buf_clear(&slot->body);
@@ -331,23 +251,29 @@ static void statement_done(void *arg, const struct pgconn_result *result)
     if (slot->pool->is_engine) {
         slot->state = SLOT_OPEN;
         FAILPOINT("sql_open");
-        reply_success(slot, REPLY_SQL_OPEN);
+        sql_reply_success(slot, REPLY_SQL_OPEN);
         return;
     }
-    slot->state = SLOT_COMMITTING;
-    pgconn_query(slot->conn, "commit", NULL, 0, committed_elsewhere, slot);
+    if (slot->job->is_read) {
+        sql_reply_success(slot, REPLY_SQL);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
+        return;
+    }
+    sql_commit_elsewhere(slot, sql_is_guarded(slot));
 }
 
-static void slot_begin(struct slot *slot, struct job *job)
+void sql_statement_send(struct slot *slot)
 {
+    struct job *job = slot->job;
     struct pgconn_params params = {0};
-    slot->job = job;
-    slot->state = SLOT_RUNNING;
-    job->sent_at = loop_wall(slot->pool->sql->o.loop);
-    FAILPOINT("sql_begin");
-    /* One Sync for the three: if BEGIN failed, the statement would not run outside. */
-    pgconn_query(slot->conn, "begin", NULL, PGCONN_MORE, NULL, NULL);
-    pgconn_query(slot->conn, job->settings.data, NULL, PGCONN_MORE, NULL, NULL);
+    int64_t left_us = job->timeout_us - (loop_wall(slot->pool->sql->o.loop).us - job->sent_at.us);
+    if (sql_is_guarded(slot) && left_us < job->timeout_us - CLAIM_US) {
+        char limit[96]; /* the claim has waited for another transaction: that counts */
+        snprintf(limit, sizeof(limit), "set local statement_timeout = %lld",
+                 (long long)MAX(left_us / MS_US, (int64_t)1));
+        pgconn_query(slot->conn, limit, NULL, PGCONN_MORE, NULL, NULL);
+    }
     for (unsigned i = 0; i < job->args_count; i++)
         pgconn_param_z(&params, job->args[i]);
     pgconn_query(slot->conn, job->statement, &params, PGCONN_TEXT, statement_done, slot);
@@ -355,11 +281,31 @@ static void slot_begin(struct slot *slot, struct job *job)
     loop_timer_set(slot->timer, job->timeout_us + GRACE_US);
 }
 
+static void slot_begin(struct slot *slot, struct job *job)
+{
+    slot->job = job;
+    slot->state = SLOT_RUNNING;
+    slot->resolve_until.us = 0;
+    job->sent_at = loop_wall(slot->pool->sql->o.loop);
+    FAILPOINT("sql_begin");
+    if (sql_is_guarded(slot)) {
+        sql_guard_begin(slot);
+        loop_timer_set(slot->timer, job->timeout_us + GRACE_US);
+        return;
+    }
+    /* One Sync for the three: if BEGIN failed, the statement would not run outside. */
+    pgconn_query(slot->conn, "begin", NULL, PGCONN_MORE, NULL, NULL);
+    pgconn_query(slot->conn, job->settings.data, NULL, PGCONN_MORE, NULL, NULL);
+    sql_statement_send(slot);
+}
+
 static void slot_timer(void *arg)
 {
-    struct slot *slot = slot_of(arg);
-    if (slot->state == SLOT_RESOLVING)
+    struct slot *slot = sql_slot_of(arg);
+    if (slot->state == SLOT_RESOLVING && slot->pool->is_engine)
         slot_resolve(slot);
+    else if (slot->state == SLOT_RESOLVING)
+        sql_doubt_timer(slot);
     else if (slot->state == SLOT_RUNNING)
         pgconn_reset(slot->conn, "the statement did not end in time");
 }
@@ -391,7 +337,7 @@ static bool slot_has_lane(struct slot *slot)
     return true;
 }
 
-static void slot_next(struct slot *slot)
+void sql_slot_next(struct slot *slot)
 {
     if (slot->state != SLOT_IDLE || !slot->conn || !pgconn_is_up(slot->conn) || !slot->pool->first)
         return;
@@ -400,7 +346,16 @@ static void slot_next(struct slot *slot)
             reply_later(slot->pool->sql, job->id, REPLY_NOT_SENT, "the lease was lost");
         return;
     }
-    slot_begin(slot, pool_pop(slot->pool));
+    struct job *job = pool_pop(slot->pool);
+    if (job->needs_guard && !slot->has_guard) {
+        reply_later(slot->pool->sql, job->id, REPLY_NOT_CONNECTED,
+                    "the service declares `idempotency`, but its database has no saga_guard that "
+                    "this role may use");
+        job_free(job);
+        pgconn_reset(slot->conn, "looking for saga_guard again");
+        return;
+    }
+    slot_begin(slot, job);
 }
 
 /* --- commit with the record --- */
@@ -412,13 +367,13 @@ static void commit_done(struct slot *slot, enum unit_verdict verdict)
     slot->answer.verdict = verdict;
     pgunit_free(slot->unit);
     slot->unit = NULL;
-    slot_job_done(slot);
+    sql_slot_job_done(slot);
     sql->o.commit_answer(sql->o.commit_arg, id, &slot->answer);
 }
 
 static void commit_recorded(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     slot->answer = (struct unit_answer){.err = result->err};
     slot->in_doubt = result->lost || result->warned;
     if (!result->err.code)
@@ -428,7 +383,7 @@ static void commit_recorded(void *arg, const struct pgconn_result *result)
 
 static void commit_came(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     if (result->lost || result->warned || slot->in_doubt) {
         slot->state = SLOT_RESOLVING;
         if (!result->lost)
@@ -442,11 +397,11 @@ static void commit_came(void *arg, const struct pgconn_result *result)
         FAILPOINT("sql_committed");
         slot->seq++;
         commit_done(slot, UNIT_APPLIED);
-        slot_idle(slot);
+        sql_slot_idle(slot);
         return;
     }
     commit_done(slot, strcmp(slot->answer.err.sqlstate, "SAG01") ? UNIT_REJECTED : UNIT_FENCED);
-    slot_rollback(slot);
+    sql_slot_rollback(slot);
 }
 
 static void apply_send(struct slot *slot, const struct store_lane *lane, struct pgunit *unit,
@@ -491,8 +446,8 @@ static void commit_action(void *arg, uint64_t id, void *encoded)
         note->verdict = open ? UNIT_FENCED : UNIT_REJECTED;
         pgunit_free(encoded);
         if (open) {
-            slot_job_done(slot);
-            slot_rollback(slot);
+            sql_slot_job_done(slot);
+            sql_slot_rollback(slot);
         }
         return;
     }
@@ -509,7 +464,7 @@ static void commit_action(void *arg, uint64_t id, void *encoded)
 
 static void resolved(void *arg, const struct pgconn_result *result)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     const char *state = result->err.sqlstate;
     slot->answer.err = (struct err){0};
     if (result->lost)
@@ -530,7 +485,7 @@ static void resolved(void *arg, const struct pgconn_result *result)
         loop_timer_set(slot->timer, RESOLVE_AGAIN_US);
         return;
     }
-    slot_idle(slot);
+    sql_slot_idle(slot);
 }
 
 static void slot_resolve(struct slot *slot)
@@ -541,7 +496,7 @@ static void slot_resolve(struct slot *slot)
     if (!store_pg_action_lane(slot->pool->sql->o.store, slot->index, &lane) ||
         lane.epoch != slot->epoch) {
         commit_done(slot, UNIT_FENCED);
-        slot_idle(slot);
+        sql_slot_idle(slot);
         return;
     }
     /* What is left of the old session holds the row of the lane: it is ours to end. */
@@ -559,11 +514,17 @@ static void slot_resolve(struct slot *slot)
 
 static void slot_up(void *arg)
 {
-    struct slot *slot = slot_of(arg);
-    if (slot->state == SLOT_RESOLVING)
-        slot_resolve(slot);
-    else
-        slot_next(slot);
+    struct slot *slot = sql_slot_of(arg);
+    if (slot->state == SLOT_RESOLVING) {
+        if (slot->pool->is_engine)
+            slot_resolve(slot);
+        else
+            sql_doubt_ask(slot);
+    } else if (slot->pool->is_engine) {
+        sql_slot_next(slot);
+    } else {
+        sql_guard_look(slot);
+    }
 }
 
 static bool pool_is_up(const struct pool *pool)
@@ -577,11 +538,11 @@ static bool pool_is_up(const struct pool *pool)
 /* What waits for a database that cannot be reached was certainly not sent. */
 static void slot_down(void *arg, const struct err *err, bool is_final)
 {
-    struct slot *slot = slot_of(arg);
+    struct slot *slot = sql_slot_of(arg);
     struct pool *pool = slot->pool;
     (void)is_final;
     if (slot->state == SLOT_OPEN) { /* rolled back; the commit will be told */
-        slot_job_done(slot);
+        sql_slot_job_done(slot);
         slot->state = SLOT_IDLE;
     }
     if (!pool_is_up(pool))
@@ -591,6 +552,11 @@ static void slot_down(void *arg, const struct err *err, bool is_final)
         pgconn_close(slot->conn); /* opened again when it is needed */
         slot->conn = NULL;
     }
+}
+
+static const char *slot_problem(void *arg, const char *host, const struct sockaddr *peer)
+{
+    return egress_problem(sql_slot_of(arg)->pool->sql->o.egress, str_z(host), peer);
 }
 
 static void slot_connect(struct slot *slot)
@@ -614,6 +580,7 @@ static void slot_connect(struct slot *slot)
         .arg = slot,
         .up = slot_up,
         .down = slot_down,
+        .problem = pool->is_engine ? NULL : slot_problem, /* the operator names the engine's own */
     };
     slot->conn = pgconn_open(pool->sql->o.loop, &options);
 }
@@ -655,20 +622,23 @@ static void pool_free(struct pool *pool)
     for (struct job *job; (job = pool_pop(pool)); job_free(job)) {
     }
     free(pool->slots);
+    free(pool->service);
     free(pool->uri);
     free(pool);
 }
 
 /* Gives the oldest waiting job to an idle connection, or opens one more. */
-static void pool_pump(struct pool *pool)
+void sql_pool_pump(struct pool *pool)
 {
     struct slot *fresh = NULL;
     for (unsigned i = 0; i < pool->slots_count && pool->first; i++) {
         struct slot *slot = &pool->slots[i];
         if (slot->conn && pgconn_is_up(slot->conn))
-            slot_next(slot);
+            sql_slot_next(slot);
         else if (slot->conn && slot->state == SLOT_IDLE)
             return; /* one is being connected: it will take the job, or fail it */
+        if (slot->state == SLOT_LOOKING)
+            return; /* as good as connected */
         else if (!slot->conn && !fresh)
             fresh = slot;
     }
@@ -697,6 +667,7 @@ static struct job *job_new(const struct invocation *invocation)
     int64_t timeout_us = MAX(invocation->timeout_us, MS_US);
     job->id = invocation->id;
     job->timeout_us = timeout_us;
+    job->is_read = !invocation->key.len;
     job->statement = xstrdup(request->action->sql.statement);
     job->args_count = request->args_count;
     job->args = xcalloc(request->args_count + 1u, sizeof(*job->args));
@@ -714,6 +685,14 @@ static struct job *job_new(const struct invocation *invocation)
     local_add(sql, "saga.compensates", invocation->compensates);
     local_add(sql, "saga.reconciles", invocation->reconciles);
     local_add(sql, "saga.deadline", wall_format(invocation->deadline_at, &scratch));
+    if (invocation->key.len && request->action->effect != EFFECT_PURE) {
+        job->key = xstrdup(arena_str(&scratch, invocation->key).ptr);
+        job->direction = invocation->direction;
+        job->needs_guard = request->action->idempotency.place == KEY_PLACE_GUARD;
+        if (invocation->direction == DIRECTION_COMPENSATE)
+            job->compensates = xstrdup(arena_str(&scratch, invocation->compensates).ptr);
+        sha256_hex(&request->hash, job->hash);
+    }
     arena_free(&scratch);
     return job;
 }
@@ -743,7 +722,9 @@ static struct pool *pool_for(struct invoke_sql *sql, const struct request *reque
     for (struct pool *pool = sql->pools; pool; pool = pool->next)
         if (pool->is_engine == !service && !strcmp(pool->uri, uri))
             return pool;
-    return pool_new(sql, uri, SQL_CONNECTIONS_PER_SERVICE, false);
+    struct pool *pool = pool_new(sql, uri, SQL_CONNECTIONS_PER_SERVICE, false);
+    pool->service = xstrdup(service->name);
+    return pool;
 }
 
 static const char *args_refuse(const struct request *request)
@@ -775,7 +756,7 @@ static void port_start(void *arg, const struct invocation *invocation)
     *pool->last = job;
     pool->last = &job->next;
     sql->waiting++;
-    pool_pump(pool);
+    sql_pool_pump(pool);
 }
 
 static bool drop_waiting(struct pool *pool, uint64_t id)
@@ -806,8 +787,8 @@ static void port_drop(void *arg, uint64_t id)
     if (!slot)
         return;
     if (slot->state == SLOT_OPEN) { /* answered already */
-        slot_job_done(slot);
-        slot_rollback(slot);
+        sql_slot_job_done(slot);
+        sql_slot_rollback(slot);
     } else if (slot->state == SLOT_RUNNING) {
         pgconn_reset(slot->conn, "the answer is no longer wanted");
     }
@@ -854,6 +835,16 @@ const struct port_invoke *invoke_sql_port(struct invoke_sql *sql)
     return &sql->port;
 }
 
+static void slot_cut(struct slot *slot)
+{
+    if (slot->state == SLOT_RUNNING) {
+        pgconn_reset(slot->conn, "the daemon is shutting down");
+    } else if (slot->state == SLOT_RESOLVING && !slot->pool->is_engine) {
+        slot->resolve_until.us = 1; /* long ago */
+        loop_timer_set(slot->timer, 0);
+    }
+}
+
 void invoke_sql_drain(struct invoke_sql *sql, bool cut)
 {
     sql->draining = true;
@@ -861,8 +852,7 @@ void invoke_sql_drain(struct invoke_sql *sql, bool cut)
         for (struct job *job; (job = pool_pop(pool)); job_free(job))
             reply_later(sql, job->id, REPLY_NOT_SENT, "the daemon is shutting down");
         for (unsigned i = 0; i < pool->slots_count && cut; i++)
-            if (pool->slots[i].state == SLOT_RUNNING)
-                pgconn_reset(pool->slots[i].conn, "the daemon is shutting down");
+            slot_cut(&pool->slots[i]);
     }
 }
 

@@ -10,7 +10,13 @@
  * tables.
  *
  * On another database (a service with a postgres:// URL) it is a plain transaction; a connection
- * lost in COMMIT is `commit_lost`, everything lost before that is certainly not applied.
+ * lost in COMMIT is `commit_lost`, everything lost before that is certainly not applied. Where the
+ * participant kit is installed there (guard.h; looked for once per connection) it happens once per
+ * key: the transaction begins with a claim, keeps the result, and a repeat gets that result. A lost
+ * COMMIT is then asked of the kit, for the invocation's timeout and at least 10 s, before it is
+ * `commit_lost`. Reads, which are always rolled back, and pure actions are not guarded. An action
+ * whose service declares `idempotency` is answered with REPLY_NOT_CONNECTED where the kit is
+ * missing.
  *
  * Statements get their parameters bound as text, see `saga.key`, `saga.run`, `saga.step`,
  * `saga.attempt`, `saga.action`, `saga.compensates` and `saga.deadline` as settings of the
@@ -21,6 +27,7 @@
 #ifndef ENGINE_INVOKE_SQL_H
 #define ENGINE_INVOKE_SQL_H
 
+#include "engine/egress.h"
 #include "engine/store_pg.h"
 
 #define SQL_CONNECTIONS_PER_SERVICE 4
@@ -35,6 +42,7 @@ struct invoke_sql_options {
     /* The URL of a service where the daemon's config has one; else the plan's counts. */
     const char *(*url)(void *arg, const char *service);
     void *url_arg;
+    const struct egress *egress; /* borrowed: where services may be; NULL: the defaults */
     void (*reply)(void *arg, uint64_t invocation_id, const struct reply *reply);
     void *reply_arg;
     void (*commit_answer)(void *arg, uint64_t invocation_id, const struct unit_answer *answer);

@@ -206,6 +206,8 @@ static enum outcome sql_default(const struct reply *reply)
         return OUTCOME_UNKNOWN;
     if (!reply->sqlstate[0])
         return OUTCOME_APPLIED;
+    if (!strcmp(reply->sqlstate, "SAG22")) /* of the guard: the key was used for something else */
+        return OUTCOME_CONFLICT;
     for (size_t i = 0; i < ARRAY_LEN(passing); i++)
         if (strncmp(reply->sqlstate, passing[i], strlen(passing[i])) == 0)
             return OUTCOME_RETRYABLE;

@@ -43,6 +43,7 @@ struct pgconn {
     void (*up)(void *arg);
     void (*down)(void *arg, const struct err *err, bool is_final);
     void (*notice)(void *arg, const char *severity, const char *text);
+    const char *(*problem)(void *arg, const char *host, const struct sockaddr *peer);
 
     enum pgconn_state state;
     PGconn *pg;
@@ -102,6 +103,7 @@ struct pgconn *pgconn_open(struct loop *loop, const struct pgconn_options *optio
     conn->arg = options->arg;
     conn->up = options->up;
     conn->down = options->down;
+    conn->problem = options->problem;
     conn->notice = options->notice;
     conn->last = &conn->first;
     conn->rand = rand_seed((uint64_t)loop_mono().us ^ (uint64_t)getpid() << 32 ^ (uintptr_t)conn);
@@ -338,10 +340,32 @@ void pg_connect_error(const PGconn *pg, struct err *err)
     err->text[strcspn(err->text, "\n")] = '\0';
 }
 
+/* libpq says its first words only when it is polled again. True after setting the error. */
+static bool is_barred(const struct pgconn *conn, struct err *err)
+{
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof(peer);
+    int fd = PQsocket(conn->pg);
+    if (!conn->problem || fd < 0 || getpeername(fd, (struct sockaddr *)&peer, &size) != 0 ||
+        peer.ss_family == AF_UNIX)
+        return false;
+    const char *host = PQhost(conn->pg), *address = PQhostaddr(conn->pg);
+    const char *problem = conn->problem(conn->arg, host ? host : "", (struct sockaddr *)&peer);
+    if (problem)
+        err_set(err, ERR_UNAVAILABLE, "the address %s of \"%s\" is not allowed: %s",
+                address && *address ? address : "?", host ? host : "", problem);
+    return problem != NULL;
+}
+
 static void poll_connect(struct pgconn *conn)
 {
+    struct err barred;
     loop_fd_free(conn->watch);
     conn->watch = NULL;
+    if (is_barred(conn, &barred)) {
+        fail(conn, &barred);
+        return;
+    }
     PostgresPollingStatusType status =
         PQstatus(conn->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(conn->pg);
     if (status == PGRES_POLLING_FAILED) {

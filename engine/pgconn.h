@@ -20,6 +20,7 @@
 #include "engine/loop.h"
 
 #include <libpq-fe.h>
+#include <sys/socket.h>
 
 #define PGCONN_PARAMS_MAX 24
 #define PGCONN_RETRY_MIN_US (50 * MS_US)
@@ -48,6 +49,9 @@ struct pgconn_options {
      * schema; it is tried again all the same, the caller decides whether to give up. */
     void (*down)(void *arg, const struct err *err, bool is_final);
     void (*notice)(void *arg, const char *severity, const char *text); /* NULL: dropped */
+    /* Asked when a connection by network stands and nothing was sent on it: NULL to go on, else why
+     * not. `host` as the URI has it. NULL: every address will do. */
+    const char *(*problem)(void *arg, const char *host, const struct sockaddr *peer);
 };
 
 /* All strings are copied. Starts to connect at once. */

@@ -305,7 +305,12 @@ static int http_render(const struct plan_action *action, const struct expr_scope
     if (!code && service->auth_secret)
         code = template_render_text(service->auth_secret, scope, TEXT_PLAIN, arena,
                                     &out->auth_secret, err);
-    return code ? err_wrap(err, "auth") : 0;
+    if (code)
+        return err_wrap(err, "auth");
+    if (service->sign_secret)
+        code = template_render_text(service->sign_secret, scope, TEXT_PLAIN, arena,
+                                    &out->sign_secret, err);
+    return code ? err_wrap(err, "sign") : 0;
 }
 
 /* --- other kinds --------------------------------------------------------------------------- */
@@ -456,8 +461,12 @@ int render_action(const struct render *render, struct arena *arena, struct rende
         key_instance(&plan->steps[render->instance->step], render->instance->item, arena);
     out->key_sent = key_format(out->key, action->idempotency.format, arena);
     if (render->direction == DIRECTION_COMPENSATE)
-        out->compensates = key_make(render->run->id, out->instance, DIRECTION_EXECUTE,
-                                    MAX(render->instance->execute.generation, (uint16_t)1), arena);
+        out->compensates =
+            key_format(key_make(render->run->id, out->instance, DIRECTION_EXECUTE,
+                                MAX(render->instance->execute.generation, (uint16_t)1), arena),
+                       step_action(&plan->steps[render->instance->step], DIRECTION_EXECUTE)
+                           ->idempotency.format,
+                       arena);
     struct request *request = &out->request;
     request->action = action;
     request->given = stored_value(render->step_input, arena);

@@ -26,7 +26,7 @@ struct rendered {
     struct str instance;    /* "charge" or "send.3" */
     struct str key;         /* as the engine knows it */
     struct str key_sent;    /* as the participant gets it */
-    struct str compensates; /* execute key, for compensations */
+    struct str compensates; /* execute key as the participant got it, for compensations */
     struct str reconciles;  /* of a read: the key it asks about, as the participant got it */
     struct str child;       /* of a child: its run id; the request's body is its input */
 };

@@ -35,8 +35,9 @@ struct request {
                                          * headers); exec: the declared environment */
     uint16_t headers_count;
     struct str auth_user,
-        auth_secret; /* http: basic user; bearer token or password; absent: none */
-    struct str body; /* http body, exec stdin; absent: none */
+        auth_secret;        /* http: basic user; bearer token or password; absent: none */
+    struct str sign_secret; /* http: of the signature; absent: not signed */
+    struct str body;        /* http body, exec stdin; absent: none */
     /* What a person gave instead of what the workflow says: the JSON body, a worker's payload, a
      * child's input, stdin, the list of a statement's parameters. NULL: nothing. */
     const struct json *given;
@@ -54,7 +55,7 @@ struct invocation {
     struct str run_id;
     struct str step;        /* instance: "charge" or "send.3" */
     struct str key;         /* in the form the participant gets (format applied); absent: a read */
-    struct str compensates; /* execute key, on compensations only */
+    struct str compensates; /* execute key as the participant got it, on compensations only */
     struct str reconciles;  /* the key that a read asks about, as the participant got it */
     enum direction direction;
     uint32_t attempt; /* 1-based */

@@ -21,6 +21,7 @@ static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
 static const char *const park_reason_names[] = NAMES(PARK_REASONS);
 static const char *const outcome_names[] = NAMES(OUTCOMES);
 static const char *const child_end_names[] = NAMES(CHILD_ENDS);
+static const char *const approval_names[] = NAMES(APPROVALS);
 static const char *const finding_source_names[] = NAMES(FINDING_SOURCES);
 
 static const char *name_at(const char *const *names, size_t count, unsigned index)
@@ -71,6 +72,16 @@ const char *run_cause_name(enum run_cause cause)
 const char *park_reason_name(enum park_reason reason)
 {
     return name_at(park_reason_names, ARRAY_LEN(park_reason_names), reason);
+}
+
+const char *approval_name(enum approval approval)
+{
+    return name_at(approval_names, ARRAY_LEN(approval_names), approval);
+}
+
+enum approval approval_of(struct str name)
+{
+    return (enum approval)index_of(approval_names, ARRAY_LEN(approval_names), name);
 }
 
 const char *finding_source_name(enum finding_source source)
@@ -421,6 +432,7 @@ void run_apply(struct run *run, const struct run_record *record)
     case RECORD_PIN: /* the image is of the old version until it is loaded again */
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
+    case RECORD_APPROVAL:
     case RECORD_INBOX: break; /* history: nothing decides on it */
     }
 }
@@ -547,6 +559,14 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->inbox.outcome = arena_str(arena, record->inbox.outcome);
         record->inbox.answer = arena_str(arena, record->inbox.answer);
         break;
+    case RECORD_APPROVAL:
+        record->approval.ref.item = arena_str(arena, record->approval.ref.item);
+        record->approval.request = arena_str(arena, record->approval.request);
+        record->approval.message = arena_str(arena, record->approval.message);
+        record->approval.by = arena_str(arena, record->approval.by);
+        record->approval.actor = arena_str(arena, record->approval.actor);
+        record->approval.reason = arena_str(arena, record->approval.reason);
+        break;
     case RECORD_INPUT:
         record->input.input = arena_str(arena, record->input.input);
         record->input.actor = arena_str(arena, record->input.actor);
@@ -588,6 +608,8 @@ static const char *side_check(const struct run *run, const struct instance *inst
         return "what does not wait waits for something";
     if (side->attempts_free + side->attempts_base > side->attempts)
         return "more free or former attempts than attempts";
+    if (side->approval == APPROVAL_PENDING && side->state == STEP_WAITING && side->attempts)
+        return "sent before it was approved";
     if (side->state == STEP_UNKNOWN && wall_is_set(side->next_at) && !wall_is_set(side->ask_until))
         return "asked about without an end";
     if (side->state == STEP_REFUSED && side->maybe_applied && !side->by_hand)

@@ -51,12 +51,10 @@ enum step_state {
 #undef X
 };
 
-/* What a waiting side waits for, where its kind of action does not say it. */
-#define WAITS_FOR(X)                                                       \
-    X(WAITS_LIMIT, "limit")       /* its service's limits leave no room */ \
-    X(WAITS_BREAKER, "breaker")   /* its service's breaker is open */      \
-    X(WAITS_APPROVAL, "approval") /* a person must approve */              \
-    X(WAITS_LOCK, "lock")         /* another run has the lock */
+/* Why the request of a waiting side may not go out. */
+#define WAITS_FOR(X)                                                     \
+    X(WAITS_LIMIT, "limit")     /* its service's limits leave no room */ \
+    X(WAITS_BREAKER, "breaker") /* its service's breaker is open */
 enum waits_for {
     WAITS_NONE,
 #define X(id, name) id,
@@ -80,17 +78,18 @@ enum run_cause {
 };
 
 /* Why the run is parked. */
-#define PARK_REASONS(X)                                                   \
-    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                            \
-    X(PARK_COMPENSATION_FAILED, "compensation_failed")                    \
-    X(PARK_PIVOT_PASSED, "pivot_passed")                                  \
-    X(PARK_KEY_CONFLICT, "key_conflict")                                  \
-    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */             \
-    X(PARK_CRASH_LOOP, "crash_loop")                                      \
-    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */ \
-    X(PARK_REPAIR, "repair")         /* on_failure: repair */             \
-    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                    \
-    X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */
+#define PARK_REASONS(X)                                                      \
+    X(PARK_OUTCOME_UNKNOWN, "outcome_unknown")                               \
+    X(PARK_COMPENSATION_FAILED, "compensation_failed")                       \
+    X(PARK_PIVOT_PASSED, "pivot_passed")                                     \
+    X(PARK_KEY_CONFLICT, "key_conflict")                                     \
+    X(PARK_STEP_FAILED, "step_failed") /* on_failure: park */                \
+    X(PARK_CRASH_LOOP, "crash_loop")                                         \
+    X(PARK_QUARANTINE, "quarantine") /* PostgreSQL refused its records */    \
+    X(PARK_REPAIR, "repair")         /* on_failure: repair */                \
+    X(PARK_COMPENSATION_BUDGET, "compensation_budget")                       \
+    X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */ \
+    X(PARK_APPROVAL_EXPIRED, "approval_expired")
 enum park_reason {
     PARK_NONE,
 #define X(id, name) id,
@@ -134,6 +133,21 @@ struct effect_ref {
     uint16_t generation; /* from 1 */
 };
 
+/* Waiting and pending: until next_at a person may decide. */
+#define APPROVALS(X)               \
+    X(APPROVAL_PENDING, "pending") \
+    X(APPROVAL_GIVEN, "approved")  \
+    X(APPROVAL_DENIED, "rejected") \
+    X(APPROVAL_EXPIRED, "expired")
+enum approval {
+    APPROVAL_NONE,
+#define X(id, name) id,
+    APPROVALS(X)
+#undef X
+};
+const char *approval_name(enum approval approval);
+enum approval approval_of(struct str name); /* APPROVAL_NONE for an unknown name */
+
 /* One direction of a step instance, current generation: what the row of saga.effect holds. */
 struct effect_state {
     enum step_state state;
@@ -145,7 +159,7 @@ struct effect_state {
     uint32_t pickups;         /* take-overs in mid-attempt since the last outcome */
     bool maybe_applied;       /* an attempt ended unknown: sticky until reconcile or a person */
     bool by_hand;             /* settled or skipped by a person */
-    enum waits_for waits_for; /* of a waiting side; none: what its kind of action waits for */
+    enum waits_for waits_for; /* of a waiting side; none: something else */
     bool output_invalid;      /* the answer could not be kept: too large, not text, not JSON */
     enum outcome outcome;     /* joined over the attempts so far */
     struct sha256 request_hash;
@@ -159,6 +173,7 @@ struct effect_state {
     struct wall ask_until;  /* unknown and next_at is set: asked until then; unset: not asked yet */
     uint32_t findings;      /* what was learned about it otherwise than by an attempt's answer */
     enum outcome found;     /* what the newest of them says */
+    enum approval approval; /* a person's word, where the step asks for one */
     struct str answer;      /* JSON text of the last answer, where `reconcile` may read it */
     struct str step_input;  /* JSON text that a person gave instead of what the workflow says */
     struct str renewed;     /* why this generation was begun after another; absent: the first */
@@ -180,9 +195,10 @@ struct effect_state {
     X(RECORD_EVENT)   /* a line of the run's history that no row tells by itself */                \
     X(RECORD_INBOX)   /* a row of the inbox is settled */                                          \
     X(RECORD_PIN)     /* the run goes on under another version of its workflow */                  \
-    X(RECORD_INPUT)   /* a person corrected the run's input, for what is claimed from then on */   \
-    X(RECORD_SIGNAL)  /* a signal came: the first of its name, kept for whoever waits for it */    \
-    X(RECORD_BEGUN)   /* memory only: a SQL action runs whose record will commit with it */
+    X(RECORD_APPROVAL) /* a person is asked, or has decided */                                     \
+    X(RECORD_INPUT)    /* a person corrected the run's input, for what is claimed from then on */  \
+    X(RECORD_SIGNAL)   /* a signal came: the first of its name, kept for whoever waits for it */   \
+    X(RECORD_BEGUN)    /* memory only: a SQL action runs whose record will commit with it */
 enum record_kind {
     RECORD_NONE,
 #define X(id) id,
@@ -281,6 +297,20 @@ struct record_signal {
     struct str actor;
 };
 
+/* What a person is asked, and what was decided. A second record of one key decides the first: its
+ * request, message and times stay. */
+struct record_approval {
+    struct effect_ref ref;
+    enum approval state;
+    struct sha256 request_hash;
+    struct str request; /* JSON text of the exact request; absent: as it was */
+    struct str message; /* or "" */
+    struct str by;      /* any, other, or a group */
+    struct wall asked_at, expires_at;
+    struct wall decided_at; /* with the claim that consumes it, if it is approved */
+    struct str actor, reason;
+};
+
 /* The run's input from a claim on: what was claimed before keeps the one that it saw, and so does
  * its compensation. A correction on the way back is for compensations alone. */
 struct record_input {
@@ -308,6 +338,7 @@ struct run_record {
         struct record_inbox inbox;
         struct record_signal signal;
         struct record_input input;
+        struct record_approval approval;
         struct record_pin pin;
     };
 };
@@ -412,8 +443,7 @@ static inline struct effect_state *instance_side(struct instance *instance,
 /* Its request may not go out yet (admit.h). */
 static inline bool side_is_held(const struct effect_state *side)
 {
-    return side->state == STEP_WAITING &&
-           (side->waits_for == WAITS_LIMIT || side->waits_for == WAITS_BREAKER);
+    return side->state == STEP_WAITING && side->waits_for != WAITS_NONE;
 }
 static inline const struct plan_action *step_action(const struct plan_step *step,
                                                     enum direction direction)

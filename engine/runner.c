@@ -660,6 +660,7 @@ static void work_decide(struct runner *runner, struct work *work)
         start_prepare(runner, work);
     work->event.now = runner->now;
     work->event.env = runner->config.env;
+    work->event.people = runner->config.people;
     work->event.hold = runner->draining;
     gates_open(runner, work);
     run_decide(slot->run, &work->event, &work->arena, &work->decision);

@@ -27,6 +27,7 @@ struct port_services {
 struct runner_config {
     uint32_t resident_max;         /* 0: RESIDENT_RUNS_MAX */
     const struct json *env;        /* borrowed for the runner's life; NULL: none */
+    const struct json *people;     /* the same; see approval.h */
     struct port_services services; /* changed is NULL: nobody else is to know */
     struct port_tasks tasks;       /* offer is NULL: there are no workers */
     struct port_plans plans;       /* find is NULL: port_invoke plays the children */

@@ -5,6 +5,7 @@
 #include "engine/config.h"
 #include "engine/daemon.h"
 #include "engine/failpoint.h"
+#include "engine/guard.h"
 #include "engine/limits.h"
 #include "engine/loop.h"
 #include "engine/migrate.h"
@@ -29,6 +30,7 @@ static const char usage_text[] =
     "usage: sagad --dev [DIR] [--ephemeral]     everything for one developer\n"
     "       sagad [-c sagad.yaml] [options]     production\n"
     "       sagad migrate [--print | --check] [--database URI]\n"
+    "       sagad guard --print                 SQL for the database of a participant\n"
     "\n"
     "--dev starts a private PostgreSQL in DIR/.saga (reachable by Unix socket only), migrates it,\n"
     "applies every *.yaml of DIR as workflows (sagad.yaml is read as config), applies them again\n"
@@ -53,7 +55,7 @@ static const char usage_text[] =
 
 struct options {
     const char *config_path, *database, *action_database, *socket, *name, *dev_dir;
-    bool dev, ephemeral, print, check, migrate;
+    bool dev, ephemeral, print, check, migrate, guard;
     int64_t drain_us, lease_us; /* 0: not given */
     enum log_format log_format;
     enum log_level log_level;
@@ -181,8 +183,9 @@ static void options_read(int argc, char **argv, struct options *options)
 {
     int option;
     *options = (struct options){.log_level = LOG_INFO};
-    if (argc > 1 && strcmp(argv[1], "migrate") == 0) {
-        options->migrate = true;
+    if (argc > 1 && (strcmp(argv[1], "migrate") == 0 || strcmp(argv[1], "guard") == 0)) {
+        options->migrate = argv[1][0] == 'm';
+        options->guard = !options->migrate;
         argc--;
         argv++;
     }
@@ -198,7 +201,9 @@ static void options_read(int argc, char **argv, struct options *options)
         usage_exit("--ephemeral goes with --dev");
     if (options->dev && (options->config_path || options->database))
         usage_exit("--dev brings its own database and reads DIR/sagad.yaml");
-    if ((options->print || options->check) && !options->migrate)
+    if (options->guard && (!options->print || options->check || options->database))
+        usage_exit("guard takes --print alone: run what it prints with psql");
+    if ((options->print || options->check) && !options->migrate && !options->guard)
         usage_exit("--print and --check go with migrate");
 }
 
@@ -216,17 +221,21 @@ static int say_error(const struct err *err)
     return exit_code_of(err);
 }
 
+static int script_print(void (*print)(struct buf *out))
+{
+    struct buf text = {0};
+    print(&text);
+    fwrite(text.data, 1, text.len, stdout);
+    buf_free(&text);
+    return EXIT_OK;
+}
+
 static int migrate_main(const struct options *options)
 {
     struct migrate_report report;
     struct err err;
-    if (options->print) {
-        struct buf text = {0};
-        migrate_print(&text);
-        fwrite(text.data, 1, text.len, stdout);
-        buf_free(&text);
-        return EXIT_OK;
-    }
+    if (options->print)
+        return script_print(migrate_print);
     if (options->check) {
         if (migrate_check(options->database, &report, &err) != 0)
             return say_error(&err);
@@ -663,6 +672,17 @@ static void descriptors_raise(void)
         log_warn("could not raise the limit of open files: %s", strerror(errno));
 }
 
+/* The memory of a daemon holds secrets; a developer's may be looked at. */
+static void core_files_forbid(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    limit.rlim_cur = 0;
+    if (setrlimit(RLIMIT_CORE, &limit) != 0)
+        log_warn("could not forbid core files: %s", strerror(errno));
+}
+
 /* What a burst of runs needed once it will need again: giving it back to the kernel and asking for
  * it anew, page by page, costs more than the work that is done in it. */
 static void memory_keep(void)
@@ -679,9 +699,13 @@ int main(int argc, char **argv)
     options_read(argc, argv, &process.options);
     if (failpoint_setup(&err) != 0)
         usage_exit("%s", err.text);
+    if (process.options.guard)
+        return script_print(guard_print);
     if (process.options.migrate)
         return migrate_main(&process.options);
     descriptors_raise();
+    if (!process.options.dev)
+        core_files_forbid();
     memory_keep();
     int code = process.options.dev ? dev_prepare(&process) : production_prepare(&process);
     if (code == EXIT_OK)

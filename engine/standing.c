@@ -1,5 +1,6 @@
 #include "engine/standing.h"
 
+#include "engine/approval.h"
 #include "engine/unknown.h"
 #include "engine/wait.h"
 
@@ -33,7 +34,10 @@ enum standing standing_of(const struct plan_step *step, const struct effect_stat
     case STEP_WAITING: return STANDING_MOVING;
     case STEP_APPLIED:
     case STEP_SKIPPED: return STANDING_DONE;
-    case STEP_REFUSED: return continues ? STANDING_DONE : STANDING_FAILED;
+    case STEP_REFUSED:
+        if (approval_is_parked(step, side))
+            return STANDING_STOPPED;
+        return continues ? STANDING_DONE : STANDING_FAILED;
     case STEP_UNKNOWN:
         return unknown_is_asked(side) ? STANDING_MOVING : unknown_standing(step, side);
     case STEP_WITHDRAWN: return STANDING_NONE;

@@ -11,7 +11,7 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
         "select t::regtype::oid::bigint from unnest($1::text[]) with ordinality as x (t, n)"
         " order by n",
     [WRITE_APPLY] = "select verdict, db_now, taken from saga.apply_v2($1, $2, $3, $4, $5, $6, $7, "
-                    "$8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+                    "$8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     [WRITE_ACQUIRE] = "select lane, epoch, seq, last_time, db_now, shards from "
                       "saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, $7, $8, $9) order by lane",
     [WRITE_RENEW] = "select renewed, db_now from saga.lane_renew_v1($1, $2)",

@@ -93,7 +93,8 @@
     X(JSON, answer, (effect)->state.answer)                   \
     X(JSON, step_input, (effect)->state.step_input)           \
     X(TEXT_OR_NULL, renewed, (effect)->state.renewed)         \
-    X(WAITS_FOR, waits_for, (effect)->state.waits_for)
+    X(WAITS_FOR, waits_for, (effect)->state.waits_for)        \
+    X(APPROVAL, approval, (effect)->state.approval)
 
 #define ATTEMPT_COLUMNS(X, attempt)         \
     X(INT4, number, (attempt)->number)      \
@@ -140,6 +141,18 @@
     X(TIME, at, (correction)->at)                    \
     X(TEXT, actor, (correction)->actor)
 
+#define APPROVAL_COLUMNS(X, word)               \
+    X(APPROVAL, state, (word)->state)           \
+    X(HASH, request_hash, (word)->request_hash) \
+    X(JSON, request, (word)->request)           \
+    X(TEXT_OR_NULL, message, (word)->message)   \
+    X(TEXT_OR_NULL, by, (word)->by)             \
+    X(TIME, asked_at, (word)->asked_at)         \
+    X(TIME, expires_at, (word)->expires_at)     \
+    X(TIME, decided_at, (word)->decided_at)     \
+    X(TEXT_OR_NULL, actor, (word)->actor)       \
+    X(TEXT_OR_NULL, reason, (word)->reason)
+
 #define PIN_COLUMNS(X, pin) X(HASH, workflow_hash, (pin)->plan->hash)
 
 #define NAME_OF(kind, column, place) #column,
@@ -167,6 +180,8 @@ static const char *const inbox_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INBOX_COLUM
 static const char *const signal_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) SIGNAL_COLUMNS(NAME_OF, )
                                                NULL};
 
+static const char *const approval_names[] = {
+    RUN_KEY_COLUMNS(NAME_OF, ) EFFECT_KEY_COLUMNS(NAME_OF, , ) APPROVAL_COLUMNS(NAME_OF, ) NULL};
 static const char *const input_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) INPUT_COLUMNS(NAME_OF, ) NULL};
 static const char *const pin_names[] = {RUN_KEY_COLUMNS(NAME_OF, ) PIN_COLUMNS(NAME_OF, ) NULL};
 
@@ -184,6 +199,7 @@ const char *const *pgunit_columns(enum pgunit_list list)
     case LIST_SIGNAL: return signal_names;
     case LIST_PIN: return pin_names;
     case LIST_INPUT: return input_names;
+    case LIST_APPROVAL: return approval_names;
     case LIST_COUNT: break;
     }
     ASSERT(!"a list");
@@ -324,6 +340,11 @@ static void put_SOURCE(struct buf *out, enum finding_source value)
     put_name(out, value, finding_source_name(value));
 }
 
+static void put_APPROVAL(struct buf *out, enum approval value)
+{
+    put_name(out, value, approval_name(value));
+}
+
 /* --- one row --- */
 
 static void set_be32(struct buf *buf, size_t at, uint32_t value)
@@ -459,6 +480,17 @@ static void put_input(struct pgunit *unit, const struct unit_run *run,
     ROW_END();
 }
 
+static void put_approval(struct pgunit *unit, const struct unit_run *run,
+                         const struct record_approval *word)
+{
+    ROW_BEGIN(LIST_APPROVAL,
+              RUN_KEY_COLUMNS(ONE, ) EFFECT_KEY_COLUMNS(ONE, , ) APPROVAL_COLUMNS(ONE, ));
+    RUN_KEY_COLUMNS(PUT, run)
+    EFFECT_KEY_COLUMNS(PUT, step_id(run, &word->ref), &word->ref)
+    APPROVAL_COLUMNS(PUT, word)
+    ROW_END();
+}
+
 static void put_pin(struct pgunit *unit, const struct unit_run *run, const struct record_pin *pin)
 {
     ROW_BEGIN(LIST_PIN, RUN_KEY_COLUMNS(ONE, ) PIN_COLUMNS(ONE, ));
@@ -516,6 +548,7 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
         case RECORD_EVENT: put_event(unit, run, &record->event); break;
         case RECORD_INBOX: put_inbox(unit, run, &record->inbox); break;
         case RECORD_SIGNAL: put_signal(unit, run, &record->signal); break;
+        case RECORD_APPROVAL: put_approval(unit, run, &record->approval); break;
         case RECORD_INPUT: put_input(unit, run, &record->input); break;
         case RECORD_PIN: put_pin(unit, run, &record->pin); break;
         case RECORD_BEGUN: break;
@@ -652,6 +685,7 @@ static struct sha256 hash_of(struct str binary)
 #define get_WAITS_FOR(text) waits_for_of(text)
 #define get_PARK(text) park_reason_of(text)
 #define get_OUTCOME(text) outcome_of(text)
+#define get_APPROVAL(text) approval_of(text)
 #define GET_COLUMN(kind, column, place) (place) = get_##kind(read_column(reader));
 #define GET_FIELD(kind, column, place) (place) = get_##kind(fields[IMAGE_##column]);
 

@@ -26,7 +26,8 @@
     X(LIST_INBOX, "saga.inbox_v1")     \
     X(LIST_SIGNAL, "saga.signal_v1")   \
     X(LIST_PIN, "saga.pin_v1")         \
-    X(LIST_INPUT, "saga.input_v1")
+    X(LIST_INPUT, "saga.input_v1")     \
+    X(LIST_APPROVAL, "saga.approval_v1")
 enum pgunit_list {
 #define X(id, type) id,
     PGUNIT_LISTS(X)

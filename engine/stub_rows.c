@@ -136,6 +136,7 @@ const char *stub_row_write(struct stub_row *row, const struct run_record *record
     case RECORD_PIN: row->plan = record->pin.plan; return NULL;
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
+    case RECORD_APPROVAL:
     case RECORD_INBOX:
     case RECORD_BEGUN: return NULL;
     case RECORD_NONE:

@@ -12,6 +12,7 @@
 #include "engine/key.h"
 #include "engine/outcome.h"
 #include "engine/runner.h"
+#include "engine/stub_ask.h"
 
 #define LEAD_US MS_US /* the daemon is there before the client */
 /* Whoever hears nothing (the daemon died) asks again after that. */
@@ -32,7 +33,15 @@ struct message { /* a unit on its way */
     struct unit_answer answer;
 };
 
-struct flight { /* an attempt on its way */
+/* What is sent, for counting and for choosing the answer. */
+struct target {
+    uint16_t step;
+    struct str item;
+    enum direction direction;
+    bool asks; /* the question about the effect */
+};
+
+struct flight { /* an attempt, or a question, on its way */
     struct map_node node;
     uint64_t id;
     const struct plan_action *action;
@@ -41,14 +50,15 @@ struct flight { /* an attempt on its way */
     struct test_answer answer;
     int64_t timeout_us, sent_at;
     bool own_database, is_again;
+    bool is_made_up; /* a question that nobody has written an answer to */
+    uint32_t send;
+    struct target target;
     struct reply reply;
 };
 
-struct sends { /* how often an effect was sent: which answer is next */
+struct sends { /* how often it was sent: which answer is next */
     struct sends *next;
-    uint16_t step;
-    struct str item;
-    enum direction direction;
+    struct target target;
     uint32_t count;
 };
 
@@ -66,7 +76,7 @@ struct stub_world {
     struct map flights;
     struct sends *sends;
     struct stub_effect **effects_tail;
-    uint32_t calls_size, lines_size;
+    uint32_t calls_size, asks_size, lines_size, unplayed_size;
 };
 
 static void daemon_boots(struct stub_event *event);
@@ -213,14 +223,34 @@ static struct str error_message(struct stub_world *world, struct str error)
     return message.ptr ? message : STR("");
 }
 
+/* Each question writes the effect anew; that it is unknown is told once, and again at the end. */
+static bool is_still_asked(struct stub_world *world, const struct unit_run *run,
+                           const struct run_record *record)
+{
+    const struct effect_state *state = &record->effect.state;
+    const struct effect_ref *ref = &record->effect.ref;
+    const struct record_effect *before =
+        stub_row_newest(&world->out->row, ref->step, ref->item, ref->direction);
+    bool told =
+        before && before->state.state == STEP_UNKNOWN && before->ref.generation == ref->generation;
+    for (const struct run_record *other = run->records; other < record; other++)
+        told = told || (other->kind == RECORD_EFFECT && other->effect.state.state == STEP_UNKNOWN &&
+                        other->effect.ref.step == ref->step &&
+                        other->effect.ref.direction == ref->direction &&
+                        str_eq(other->effect.ref.item, ref->item));
+    return state->state == STEP_UNKNOWN && wall_is_set(state->next_at) && told;
+}
+
 /* What the calls do not show by themselves. */
-static void record_tell(struct stub_world *world, const struct run_record *record,
-                        struct record_run *was)
+static void record_tell(struct stub_world *world, const struct unit_run *run,
+                        const struct run_record *record, struct record_run *was)
 {
     struct str name, why;
     switch (record->kind) {
     case RECORD_CLAIM:
     case RECORD_EFFECT:
+        if (is_still_asked(world, run, record))
+            break;
         name = effect_name(world, &record->effect.ref);
         why = error_message(world, record->effect.state.error);
         switch (record->effect.state.state) {
@@ -252,6 +282,7 @@ static void record_tell(struct stub_world *world, const struct run_record *recor
     case RECORD_START:
     case RECORD_ATTEMPT:
     case RECORD_FINDING:
+    case RECORD_APPROVAL:
     case RECORD_INPUT:
     case RECORD_EVENT:
     case RECORD_PIN:
@@ -269,7 +300,7 @@ static void unit_write(struct stub_world *world, const struct unit *unit)
         const struct unit_run *run = &unit->runs[i];
         struct record_run was = row->now;
         for (uint32_t j = 0; j < run->records_count; j++)
-            record_tell(world, &run->records[j], &was);
+            record_tell(world, run, &run->records[j], &was);
         /* The run's own row first: claims are checked against its turn. */
         for (int pass = 0; pass < 2; pass++)
             for (uint32_t j = 0; j < run->records_count; j++) {
@@ -476,29 +507,51 @@ static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
     return effect;
 }
 
-static uint32_t send_count(struct stub_world *world, uint16_t step, struct str item,
-                           enum direction direction)
+static bool targets_equal(const struct target *a, const struct target *b)
+{
+    return a->step == b->step && a->direction == b->direction && a->asks == b->asks &&
+           str_eq(a->item, b->item);
+}
+
+static uint32_t send_count(struct stub_world *world, const struct target *target)
 {
     struct sends *sends = world->sends;
     for (; sends; sends = sends->next)
-        if (sends->step == step && sends->direction == direction && str_eq(sends->item, item))
+        if (targets_equal(&sends->target, target))
             return ++sends->count;
     sends = arena_new(world->arena, struct sends);
-    *sends = (struct sends){world->sends, step, item, direction, 1};
+    *sends = (struct sends){world->sends, *target, 1};
     world->sends = sends;
     return 1;
 }
 
+/* A fault has changed what the action answers, so what the test says to questions about it is
+ * another story: the ledger tells. */
+static bool is_overtaken(const struct stub_world *world, const struct target *target)
+{
+    for (uint32_t i = 0; i < world->config->faults_count && target->asks; i++) {
+        const struct stub_fault *fault = &world->config->faults[i];
+        if (fault->kind == STUB_FAULT_ANSWER && fault->step == target->step && !fault->asks &&
+            fault->compensation == (target->direction == DIRECTION_COMPENSATE))
+            return true;
+    }
+    return false;
+}
+
 /* A test's own answers for an item win over those for all items of its step. */
-static const struct test_answers *answers_find(const struct stub_world *world, uint16_t step,
-                                               struct str item, bool compensation)
+static const struct test_answers *answers_find(const struct stub_world *world,
+                                               const struct target *target)
 {
     const struct test_answers *found = NULL;
+    bool compensation = target->direction == DIRECTION_COMPENSATE;
+    if (is_overtaken(world, target))
+        return NULL;
     for (uint32_t i = 0; i < world->config->answers_count; i++) {
         const struct test_answers *answers = &world->config->answers[i];
-        if (answers->step != step || answers->compensation != compensation || !answers->count)
+        if (answers->step != target->step || answers->compensation != compensation ||
+            answers->asks != target->asks || !answers->count)
             continue;
-        if (str_eq(answers->item, item))
+        if (str_eq(answers->item, target->item))
             return answers;
         if (!answers->item.len)
             found = answers;
@@ -506,32 +559,42 @@ static const struct test_answers *answers_find(const struct stub_world *world, u
     return found;
 }
 
-static bool fault_is_for(const struct stub_fault *fault, enum stub_fault_kind kind, uint16_t step,
-                         bool compensation)
-{
-    return fault->kind == kind && fault->step == step && fault->compensation == compensation;
-}
-
-static struct test_answer answer_choose(const struct stub_world *world, uint16_t step,
-                                        struct str item, bool compensation, uint32_t send)
+/* The fault of that kind at this send; NULL: there is none. */
+static const struct stub_fault *fault_find(const struct stub_world *world,
+                                           enum stub_fault_kind kind, const struct target *target,
+                                           uint32_t send)
 {
     for (uint32_t i = 0; i < world->config->faults_count; i++) {
         const struct stub_fault *fault = &world->config->faults[i];
-        if (fault_is_for(fault, STUB_FAULT_ANSWER, step, compensation) && send >= fault->first &&
-            send <= fault->last)
-            return fault->answer;
+        if (fault->kind == kind && fault->step == target->step && fault->asks == target->asks &&
+            fault->compensation == (target->direction == DIRECTION_COMPENSATE) &&
+            send >= fault->first && send <= fault->last)
+            return fault;
     }
-    const struct test_answers *answers = answers_find(world, step, item, compensation);
+    return NULL;
+}
+
+/* What is not written goes as usual: then `*usual` is set. */
+static struct test_answer answer_choose(const struct stub_world *world, const struct target *target,
+                                        uint32_t send, bool *usual)
+{
+    const struct stub_fault *fault = fault_find(world, STUB_FAULT_ANSWER, target, send);
+    const struct test_answers *answers = answers_find(world, target);
+    *usual = !fault && !answers;
+    if (fault)
+        return fault->answer;
     if (answers)
         return answers->list[MIN(send, answers->count) - 1];
     return (struct test_answer){.kind = TEST_ANSWER_REPLY, .after_us = -1};
 }
 
-static bool is_duplicated(const struct stub_world *world, const struct stub_effect *effect)
+static bool is_duplicated(const struct stub_world *world, const struct flight *flight)
 {
     for (uint32_t i = 0; i < world->config->faults_count; i++)
-        if (fault_is_for(&world->config->faults[i], STUB_FAULT_DUPLICATE, effect->step,
-                         effect->direction == DIRECTION_COMPENSATE))
+        if (world->config->faults[i].kind == STUB_FAULT_DUPLICATE &&
+            world->config->faults[i].step == flight->target.step &&
+            world->config->faults[i].compensation ==
+                (flight->target.direction == DIRECTION_COMPENSATE))
             return true;
     return false;
 }
@@ -551,7 +614,8 @@ static void reply_make(struct stub_world *world, struct flight *flight)
 {
     const struct test_answer *answer = &flight->answer;
     struct reply *reply = &flight->reply;
-    struct str usual = flight->effect->direction == DIRECTION_EXECUTE && world->config->outputs
+    bool is_output = flight->target.direction == DIRECTION_EXECUTE && !flight->target.asks;
+    struct str usual = is_output && world->config->outputs
                            ? world->config->outputs[flight->effect->step]
                            : STR("{}");
     reply->body = answer->body.ptr ? answer->body : usual;
@@ -605,9 +669,9 @@ static void no_step(const void *arg, uint16_t step, struct arena *scratch, struc
     *out = (struct expr_step){.state = STR("applied")};
 }
 
-/* Whether the service did what it was asked, by its own answer: what the workflow calls applied.
- * Rules that look at more than the answer and the input count as not matching. */
-static bool is_done(struct stub_world *world, const struct flight *flight)
+/* What has become of it at the service, by its own answer: what the workflow makes of that. Rules
+ * that look at more than the answer and the input count as not matching. */
+static enum outcome work_outcome(struct stub_world *world, const struct flight *flight)
 {
     struct verdict verdict;
     struct expr_scope scope = {.input = world->config->input,
@@ -618,10 +682,34 @@ static bool is_done(struct stub_world *world, const struct flight *flight)
                                .now = {world->now},
                                .started_at = {world->starts_at},
                                .step = no_step};
-    if (flight->answer.done != TEST_DONE_BY_ANSWER)
-        return flight->answer.done == TEST_DONE_YES;
+    if (flight->answer.kind == TEST_ANSWER_LOST || flight->answer.done == TEST_DONE_YES)
+        return OUTCOME_APPLIED;
     outcome_judge(flight->action, &flight->reply, &scope, world->arena, &verdict);
-    return verdict.outcome == OUTCOME_APPLIED;
+    if (verdict.outcome == OUTCOME_APPLIED && flight->answer.done == TEST_DONE_NO)
+        return OUTCOME_RETRYABLE;
+    return verdict.outcome;
+}
+
+/* What it was asked to do has arrived; true: it is done now, or was before. */
+static bool work_done(struct stub_world *world, struct flight *flight)
+{
+    struct stub_effect *effect = flight->effect;
+    struct target question = flight->target;
+    enum outcome outcome = work_outcome(world, flight);
+    question.asks = true;
+    effect->requests++;
+    effect->refused = outcome == OUTCOME_REFUSED;
+    /* What is accepted will be done; when, only those answers know that the test itself gives. */
+    if (outcome == OUTCOME_IN_PROGRESS && flight->action->reconcile &&
+        flight->answer.done != TEST_DONE_NO) {
+        effect->accepted = answers_find(world, &question) != NULL;
+        outcome = effect->accepted ? OUTCOME_IN_PROGRESS : OUTCOME_APPLIED;
+    }
+    if (outcome != OUTCOME_APPLIED)
+        return false;
+    if (!effect->output.ptr)
+        effect->output = flight->reply.body;
+    return true;
 }
 
 static void reply_arrived(struct stub_event *event)
@@ -661,13 +749,11 @@ static void request_arrived(struct stub_event *event)
     bool known = effect->honours_key && effect->effects;
     struct buf text = {0};
     reply_make(world, flight);
-    bool done = flight->answer.kind == TEST_ANSWER_LOST || is_done(world, flight);
-    unsigned arrivals = is_duplicated(world, effect) ? 2 : 1;
+    unsigned arrivals = is_duplicated(world, flight) ? 2 : 1;
     for (unsigned i = 0; i < arrivals; i++) {
-        effect->requests++;
         effect->duplicates += i;
         known = effect->honours_key && effect->effects;
-        if (done && !known && !flight->own_database)
+        if (work_done(world, flight) && !known && !flight->own_database)
             ledger_effect(world, effect);
     }
     said(&flight->reply, &text);
@@ -727,8 +813,19 @@ static void call_note(struct stub_world *world, const struct effect_ref *ref)
     struct stub_result *out = world->out;
     out->calls =
         grown(world->arena, out->calls, out->calls_count, &world->calls_size, sizeof(*out->calls));
-    out->calls[out->calls_count++] = (struct stub_call){since_submit(world), ref->step, ref->item,
-                                                        ref->direction, effect_name(world, ref)};
+    out->calls[out->calls_count++] =
+        (struct stub_call){since_submit(world), out->units,     ref->step,
+                           ref->item,           ref->direction, effect_name(world, ref)};
+}
+
+static void ask_note(struct stub_world *world, const struct effect_ref *ref)
+{
+    struct stub_result *out = world->out;
+    out->asks =
+        grown(world->arena, out->asks, out->asks_count, &world->asks_size, sizeof(*out->asks));
+    out->asks[out->asks_count++] =
+        (struct stub_call){since_submit(world), out->units,     ref->step,
+                           ref->item,           ref->direction, effect_name(world, ref)};
 }
 
 /* "charge: post payments/charges" */
@@ -769,6 +866,154 @@ static void claim_check(struct stub_world *world, const struct invocation *from,
                           .ptr);
 }
 
+/* Law 3 for questions: only what is unknown is asked about, and that it is asked is durable. */
+static void question_check(struct stub_world *world, const struct invocation *from,
+                           const struct effect_ref *ref)
+{
+    const struct record_effect *effect =
+        stub_row_newest(&world->out->row, ref->step, ref->item, ref->direction);
+    if (!effect || effect->state.state != STEP_UNKNOWN || effect->state.findings != from->attempt)
+        broken(world, arena_printf(world->arena,
+                                   STR_FMT " is asked about (%u), which its row does not say",
+                                   STR_ARG(effect_name(world, ref)), from->attempt)
+                          .ptr);
+}
+
+static struct stub_question question_of(struct stub_world *world, const struct flight *flight)
+{
+    return (struct stub_question){
+        .row = &world->out->row,
+        .ref = {.step = flight->target.step,
+                .item = flight->target.item,
+                .direction = flight->target.direction},
+        .env = world->config->env,
+    };
+}
+
+static bool is_unplayed(const struct stub_world *world, const struct flight *flight,
+                        enum outcome truth)
+{
+    for (uint32_t i = 0; i < world->out->unplayed_count; i++)
+        if (world->out->unplayed[i].step == flight->target.step &&
+            world->out->unplayed[i].direction == flight->target.direction &&
+            world->out->unplayed[i].truth == truth)
+            return true;
+    return false;
+}
+
+static void unplayed_note(struct stub_world *world, const struct flight *flight, enum outcome truth)
+{
+    struct stub_result *out = world->out;
+    if (is_unplayed(world, flight, truth))
+        return;
+    out->unplayed = grown(world->arena, out->unplayed, out->unplayed_count, &world->unplayed_size,
+                          sizeof(*out->unplayed));
+    out->unplayed[out->unplayed_count++] = (struct stub_unplayed){
+        .name = arena_printf(world->arena, "%s%s:reconcile",
+                             world->config->plan->steps[flight->target.step].id,
+                             flight->target.direction == DIRECTION_COMPENSATE ? ":compensate" : ""),
+        .step = flight->target.step,
+        .direction = flight->target.direction,
+        .truth = truth};
+}
+
+/* Nobody wrote an answer: the service says what its ledger knows. */
+static void ledger_tell(struct stub_world *world, struct flight *flight)
+{
+    const struct stub_effect *effect = flight->effect;
+    struct stub_question question = question_of(world, flight);
+    enum outcome truth = OUTCOME_RETRYABLE;
+    if (effect->effects)
+        truth = OUTCOME_APPLIED;
+    else if (effect->refused)
+        truth = OUTCOME_REFUSED;
+    if (fault_find(world, STUB_FAULT_LAG, &flight->target, flight->send))
+        truth = OUTCOME_RETRYABLE;
+    if (!stub_ask_answer(&question, truth, effect->output, world->arena, &flight->reply))
+        unplayed_note(world, flight, truth);
+}
+
+/* The test's own answer is the service's word, also where its ledger knows otherwise. */
+static void word_believe(struct stub_world *world, struct flight *flight, enum outcome says)
+{
+    struct stub_effect *effect = flight->effect;
+    if (says == OUTCOME_APPLIED && effect->accepted && !effect->effects)
+        ledger_effect(world, effect);
+    bool lies = says == OUTCOME_APPLIED
+                    ? !effect->effects
+                    : effect->effects && (says == OUTCOME_REFUSED || says == OUTCOME_RETRYABLE);
+    if (lies)
+        world->out->vouched[flight->target.step] = true;
+}
+
+static void question_arrived(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct flight *flight = event->data;
+    struct buf text = {0};
+    if (!event_reaches(event))
+        return;
+    if (flight->is_made_up)
+        ledger_tell(world, flight);
+    else
+        reply_make(world, flight);
+    struct stub_question question = question_of(world, flight);
+    enum outcome says =
+        stub_ask_says(&question, &flight->reply, (struct wall){flight->sent_at}, world->arena);
+    if (!flight->is_made_up)
+        word_believe(world, flight, says);
+    said(&flight->reply, &text);
+    tell(world, STR_FMT " -> " STR_FMT ", %s", STR_ARG(flight->name), STR_ARG(buf_str(&text)),
+         says == OUTCOME_UNKNOWN     ? "which proves nothing"
+         : says == OUTCOME_RETRYABLE ? "not applied"
+                                     : outcome_name(says));
+    buf_free(&text);
+    flight->reply.sent_at = (struct wall){flight->sent_at};
+    reply_arrived(event);
+}
+
+/* The answer, or that there will be none, is on its way. */
+static void flight_start(struct stub_world *world, struct flight *flight,
+                         void (*arrived)(struct stub_event *event))
+{
+    struct test_answer *answer = &flight->answer;
+    if (answer->kind != TEST_ANSWER_REPLY && answer->kind != TEST_ANSWER_LOST) {
+        request_fails(world, flight);
+        return;
+    }
+    int64_t after_us = answer->after_us < 0 ? STUB_LATENCY_US : answer->after_us;
+    if (after_us < flight->timeout_us || !flight->timeout_us) { /* 0: no limit */
+        schedule(world, after_us, flight, arrived);
+        return;
+    }
+    if (flight->target.asks) {
+        answer->kind = TEST_ANSWER_TIMEOUT;
+        request_fails(world, flight);
+        return;
+    }
+    /* The service is slower than the attempt may be: done, but nobody hears of it. */
+    answer->kind = TEST_ANSWER_LOST;
+    schedule(world, flight->timeout_us, flight, arrived);
+}
+
+static void question_start(struct stub_world *world, const struct invocation *from,
+                           struct flight *flight)
+{
+    const struct effect_ref ref = {.step = flight->target.step,
+                                   .item = flight->target.item,
+                                   .direction = flight->target.direction};
+    const struct plan_action *asked =
+        step_action(&world->config->plan->steps[ref.step], ref.direction);
+    flight->name = arena_printf(world->arena, STR_FMT ":reconcile", STR_ARG(flight->name));
+    flight->effect = ledger_find(world, from->reconciles, asked, &ref);
+    question_check(world, from, &ref);
+    ask_note(world, &ref);
+    send_tell(world, from, flight->name);
+    if (flight->answer.kind == TEST_ANSWER_LOST) /* it changes nothing on either way */
+        flight->answer.kind = TEST_ANSWER_LOST_BEFORE;
+    flight_start(world, flight, question_arrived);
+}
+
 static void stub_start(void *arg, const struct invocation *from)
 {
     struct stub_world *world = arg;
@@ -778,39 +1023,32 @@ static void stub_start(void *arg, const struct invocation *from)
         dot ? arena_str(world->arena, (struct str){dot + 1, from->step.len - id.len - 1}) : STR("");
     uint16_t step = plan_step_find(world->config->plan, id);
     ASSERT(step != PLAN_STEP_NONE);
-    bool compensation = from->direction == DIRECTION_COMPENSATE;
     struct flight *flight = arena_new(world->arena, struct flight);
     struct effect_ref ref = {.step = step, .item = item, .direction = from->direction};
     flight->id = from->id;
     flight->action = from->request->action;
+    flight->target = (struct target){step, item, from->direction, from->reconciles.ptr != NULL};
     flight->name = effect_name(world, &ref);
-    flight->effect = ledger_find(world, from->key, flight->action, &ref);
     flight->timeout_us = from->timeout_us;
     flight->sent_at = world->now;
+    flight->send = send_count(world, &flight->target);
+    flight->answer = answer_choose(world, &flight->target, flight->send, &flight->is_made_up);
+    map_insert(&world->flights, &flight->node, rand_mix(from->id));
+    if (flight->target.asks) {
+        question_start(world, from, flight);
+        return;
+    }
+    flight->effect = ledger_find(world, from->key, flight->action, &ref);
     flight->own_database =
         flight->action->kind == ACTION_SQL && flight->action->service == PLAN_SERVICE_NONE;
     if (!flight->own_database)
         claim_check(world, from, step, item);
     call_note(world, &ref);
     send_tell(world, from, flight->name);
-    flight->answer = answer_choose(world, step, item, compensation,
-                                   send_count(world, step, item, from->direction));
-    map_insert(&world->flights, &flight->node, rand_mix(from->id));
     if (flight->answer.kind == TEST_ANSWER_LOST && flight->own_database)
         flight->answer.kind =
             TEST_ANSWER_REPLY; /* the port finds out by itself what became of it */
-    if (flight->answer.kind != TEST_ANSWER_REPLY && flight->answer.kind != TEST_ANSWER_LOST) {
-        request_fails(world, flight);
-        return;
-    }
-    int64_t after_us = flight->answer.after_us < 0 ? STUB_LATENCY_US : flight->answer.after_us;
-    if (after_us < flight->timeout_us || !flight->timeout_us) { /* 0: no limit */
-        schedule(world, after_us, flight, request_arrived);
-        return;
-    }
-    /* The service is slower than the attempt may be: done, but nobody hears of it. */
-    flight->answer.kind = TEST_ANSWER_LOST;
-    schedule(world, flight->timeout_us, flight, request_arrived);
+    flight_start(world, flight, request_arrived);
 }
 
 static void stub_drop(void *arg, uint64_t id)
@@ -879,9 +1117,9 @@ static void task_done(struct stub_event *event)
     struct stub_effect *effect = task->flight.effect;
     task->over = true;
     reply_make(world, &task->flight);
-    effect->requests++;
     bool lost = task->flight.answer.kind == TEST_ANSWER_LOST;
-    if ((lost || is_done(world, &task->flight)) && !(effect->honours_key && effect->effects))
+    bool known = effect->honours_key && effect->effects;
+    if (work_done(world, &task->flight) && !known)
         ledger_effect(world, effect);
     tell(world, STR_FMT "%s", STR_ARG(task->flight.name),
          lost                        ? " is done, its worker dies before it says so"
@@ -918,9 +1156,9 @@ static void task_taken(void *arg, const struct runner_answer *answer)
          task->flight.action->worker.queue);
     task->flight.sent_at = world->now;
     task->flight.effect = ledger_find(world, task->key, task->flight.action, &task->ref);
-    task->flight.answer = answer_choose(
-        world, task->ref.step, task->ref.item, task->ref.direction == DIRECTION_COMPENSATE,
-        send_count(world, task->ref.step, task->ref.item, task->ref.direction));
+    task->flight.send = send_count(world, &task->flight.target);
+    task->flight.answer =
+        answer_choose(world, &task->flight.target, task->flight.send, &task->flight.is_made_up);
     if (given->kind == TEST_ANSWER_LOST_BEFORE) {
         tell(world, STR_FMT ": its worker dies", STR_ARG(task->flight.name));
         return;
@@ -930,11 +1168,10 @@ static void task_taken(void *arg, const struct runner_answer *answer)
         schedule(world, task->flight.action->worker.heartbeat_us / 2, task, task_beat);
 }
 
-static uint32_t sends_so_far(const struct stub_world *world, const struct effect_ref *ref)
+static uint32_t sends_so_far(const struct stub_world *world, const struct target *target)
 {
     for (const struct sends *sends = world->sends; sends; sends = sends->next)
-        if (sends->step == ref->step && sends->direction == ref->direction &&
-            str_eq(sends->item, ref->item))
+        if (targets_equal(&sends->target, target))
             return sends->count;
     return 0;
 }
@@ -943,11 +1180,11 @@ static void task_take(struct stub_event *event)
 {
     struct stub_task *task = event->data;
     struct stub_world *world = event->world;
-    struct test_answer next = answer_choose(world, task->ref.step, task->ref.item,
-                                            task->ref.direction == DIRECTION_COMPENSATE,
-                                            sends_so_far(world, &task->ref) + 1);
+    bool usual;
+    struct test_answer next = answer_choose(world, &task->flight.target,
+                                            sends_so_far(world, &task->flight.target) + 1, &usual);
     if (next.kind == TEST_ANSWER_TIMEOUT || next.kind == TEST_ANSWER_CONNECT) {
-        send_count(world, task->ref.step, task->ref.item, task->ref.direction);
+        send_count(world, &task->flight.target);
         tell(world, STR_FMT ": no worker takes it", STR_ARG(task->flight.name));
     } else if (event_reaches(event)) {
         task_verb(task, EVENT_TAKE, task_taken); /* what is still offered is offered again */
@@ -970,6 +1207,8 @@ static void stub_offer(void *arg, struct str queue, struct str run_id, struct st
     task->ref.step = plan_step_find(world->config->plan, id);
     ASSERT(task->ref.step != PLAN_STEP_NONE);
     task->ref.item = dot ? (struct str){dot + 1, instance.len - id.len - 1} : STR("");
+    task->flight.target =
+        (struct target){task->ref.step, task->ref.item, task->ref.direction, false};
     task->flight.name = effect_name(world, &task->ref);
     task->flight.action =
         step_action(&world->config->plan->steps[task->ref.step], task->ref.direction);
@@ -1127,7 +1366,7 @@ static void events_play(struct stub_world *world)
 }
 
 /* Whoever settles or skips a step is believed, so the promises about it are theirs to keep. */
-static const bool *vouched_make(const struct stub_config *config, struct arena *arena)
+static bool *vouched_make(const struct stub_config *config, struct arena *arena)
 {
     bool *vouched = arena_array(arena, bool, config->plan->steps_count);
     for (uint32_t i = 0; i < config->verbs_count; i++) {

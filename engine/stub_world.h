@@ -23,6 +23,7 @@
 enum stub_fault_kind {
     STUB_FAULT_NONE,
     STUB_FAULT_ANSWER,       /* `answer` to the sends from `first` to `last` of the effect */
+    STUB_FAULT_LAG,          /* to the reads from `first` to `last` the effect does not exist yet */
     STUB_FAULT_DUPLICATE,    /* each request of the effect arrives twice */
     STUB_FAULT_CRASH_BEFORE, /* the daemon dies with unit `unit` on its way: it is not written */
     STUB_FAULT_CRASH_AFTER, /* the daemon dies when unit `unit` is durable, before it hears of it */
@@ -33,6 +34,7 @@ struct stub_fault {
     enum stub_fault_kind kind;
     uint16_t step; /* the effect: all items of a loop */
     bool compensation;
+    bool asks;            /* it is about the questions, not about the effect */
     uint32_t first, last; /* sends, from 1 */
     struct test_answer answer;
     uint32_t unit; /* from 1 */
@@ -51,13 +53,22 @@ struct stub_config { /* borrowed while the world is played */
     uint32_t answers_count, verbs_count, faults_count;
 };
 
-/* A send. Its text is "charge", "send.3" or "charge:compensate". */
+/* A send, or a question. Its text is "charge", "send.3" or "charge:compensate". */
 struct stub_call {
     int64_t at_us; /* since the submit */
+    uint32_t unit; /* the newest then */
     uint16_t step;
     struct str item;
     enum direction direction;
     struct str name;
+};
+
+/* A question for which the world has found no answer that tells the truth. */
+struct stub_unplayed {
+    struct str name; /* "charge:reconcile" */
+    uint16_t step;
+    enum direction direction;
+    enum outcome truth;
 };
 
 /* What happened, one line each. */
@@ -75,6 +86,9 @@ struct stub_effect {
     enum direction direction;
     bool honours_key;    /* a repeat under the key does nothing */
     bool repeatable;     /* pure or idempotent */
+    bool accepted;       /* but not done: the test's own answers to questions say when it is */
+    bool refused;        /* by the newest request */
+    struct str output;   /* what it answered, or would have, when it was done; absent: never */
     uint32_t requests;   /* that arrived */
     uint32_t effects;    /* more than 1: a double */
     uint32_t duplicates; /* of those, requests that the network doubled */
@@ -88,12 +102,14 @@ struct stub_result {
     bool at_rest;     /* false: it was still going on after STUB_EVENTS_MAX */
     int64_t ended_us; /* the last change of the run's state, since the submit */
     uint32_t units;   /* transactions written or tried */
-    struct stub_call *calls;
+    struct stub_call *calls, *asks;
     struct stub_line *lines;
     struct stub_effect *effects; /* in order of the first request */
-    uint32_t calls_count, lines_count;
-    const bool *vouched; /* by step: an operator said what became of it, and was believed */
-    const char *broken;  /* a write that no store would take, or an image that is not sound */
+    struct stub_unplayed *unplayed;
+    uint32_t calls_count, asks_count, lines_count, unplayed_count;
+    bool *vouched; /* by step: an operator or the test's own answer to a question said what became
+                    * of it otherwise than the services know, and was believed */
+    const char *broken; /* a write that no store would take, or an image that is not sound */
 };
 
 void stub_play(const struct stub_config *config, struct stub_result *out);

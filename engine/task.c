@@ -84,8 +84,8 @@ void task_offer(struct draft *draft, const struct instance *instance, enum direc
 void task_recover(struct draft *draft, const struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
-    if (instance_is_loop(draft->run, instance))
-        return; /* it waits for its items */
+    if (instance_is_loop(draft->run, instance) || side->approval == APPROVAL_PENDING)
+        return; /* it waits for its items, or for a person */
     if (action_of(draft, instance, direction)->kind == ACTION_WORKER && side->state == STEP_WAITING)
         offer_command(draft, instance, direction, side->generation);
 }
@@ -128,7 +128,8 @@ bool task_take_decide(struct draft *draft)
     if (!instance)
         return false;
     struct effect_state side = *instance_side(instance, direction);
-    if (side.state != STEP_WAITING || draft->run->now.paused || draft->event->hold) {
+    if (side.state != STEP_WAITING || side.approval == APPROVAL_PENDING || draft->run->now.paused ||
+        draft->event->hold) {
         lost(draft, "it is not offered any more");
         return false;
     }

@@ -6,6 +6,7 @@
 
 #include "dsl/jsonschema.h"
 #include "engine/answer.h"
+#include "engine/approval.h"
 #include "engine/ask.h"
 #include "engine/attempt.h"
 #include "engine/forward.h"
@@ -504,6 +505,18 @@ static void migrate_decide(struct draft *draft)
     draft->out->reload = true;
 }
 
+static void approve_decide(struct draft *draft)
+{
+    struct instance *instance = named_instance(draft, draft->event->verb.step);
+    if (!instance)
+        return;
+    if (!approval_decide(draft, instance))
+        return;
+    verb_event(draft, decide_instance_name(draft, instance));
+    if (decide_is_active(draft->run))
+        decide_advance(draft);
+}
+
 /* The key names the side. What is told of an earlier generation is history. */
 static void answer_decide(struct draft *draft)
 {
@@ -553,6 +566,8 @@ void verb_decide(struct draft *draft)
     case EVENT_ABANDON: abandon_decide(draft); break;
     case EVENT_SIGNAL: signal_decide(draft); break;
     case EVENT_MIGRATE: migrate_decide(draft); break;
+    case EVENT_APPROVE:
+    case EVENT_REJECT: approve_decide(draft); break;
     case EVENT_ANSWER: answer_decide(draft); break;
     case EVENT_NONE:
     case EVENT_START:

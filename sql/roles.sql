@@ -7,6 +7,8 @@
 --   saga_operator  people: verbs, starts, views
 --   saga_reader    views only
 --   saga_submit    saga.start() only
+--   saga_views     owns the views and what readers call, and no table: the policies of the tables,
+--                  which keep tenants apart, hold for it. Nobody is to be a member of it
 --   saga_action    runs the SQL actions of workflows; may call saga.apply_or_raise_v1 and nothing
 --                  else here: grant it what your own actions need
 do $$
@@ -16,7 +18,8 @@ begin
     for r in
         select *
           from (values ('saga_admin', false), ('saga_engine', true), ('saga_operator', false),
-                       ('saga_reader', false), ('saga_submit', false), ('saga_action', true))
+                       ('saga_reader', false), ('saga_submit', false), ('saga_views', false),
+                       ('saga_action', true))
                as wanted (role, may_log_in)
     loop
         if not exists (select from pg_catalog.pg_roles where rolname = r.role) then
@@ -30,8 +33,8 @@ begin
                         using errcode = 'insufficient_privilege',
                               hint = 'run "sagad migrate" once as a role with CREATEROLE, or '
                                      'create the roles saga_admin, saga_engine (login), '
-                                     'saga_operator, saga_reader, saga_submit and saga_action '
-                                     '(login) by hand';
+                                     'saga_operator, saga_reader, saga_submit, saga_views and '
+                                     'saga_action (login) by hand';
             end;
         end if;
     end loop;
@@ -39,7 +42,8 @@ begin
     for r in
         select *
           from (values ('saga_reader', 'saga_operator'), ('saga_submit', 'saga_operator'),
-                       ('saga_reader', 'saga_engine'), ('saga_operator', 'saga_admin'))
+                       ('saga_reader', 'saga_engine'), ('saga_operator', 'saga_admin'),
+                       ('saga_reader', 'saga_views'), ('saga_views', 'saga_admin'))
                as wanted (role, member)
     loop
         if not pg_catalog.pg_has_role(r.member, r.role, 'member') then

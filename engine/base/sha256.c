@@ -1,5 +1,7 @@
 #include "engine/base/sha256.h"
 
+#include <limits.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <string.h>
 
@@ -7,6 +9,17 @@ struct sha256 sha256_of(struct str data)
 {
     struct sha256 hash;
     SHA256((const unsigned char *)data.ptr, data.len, hash.bytes);
+    return hash;
+}
+
+struct sha256 sha256_hmac(struct str key, struct str data)
+{
+    struct sha256 hash;
+    unsigned len = sizeof(hash.bytes);
+    ASSERT(key.len <= INT_MAX);
+    unsigned char *done = HMAC(EVP_sha256(), key.ptr ? key.ptr : "", (int)key.len,
+                               (const unsigned char *)data.ptr, data.len, hash.bytes, &len);
+    ASSERT(done && len == sizeof(hash.bytes));
     return hash;
 }
 

@@ -11,6 +11,8 @@ struct sha256 {
 };
 
 struct sha256 sha256_of(struct str data);
+/* HMAC-SHA-256 (RFC 2104). */
+struct sha256 sha256_hmac(struct str key, struct str data);
 /* Writes 64 lower-case hex digits and a NUL. */
 void sha256_hex(const struct sha256 *hash, char out[65]);
 bool sha256_from_hex(struct str hex, struct sha256 *out);

@@ -108,12 +108,15 @@ scene "2. The confirmation is refused for good: the charge is refunded, then the
 switch mail '{"refuse":{"status":422,"code":"address_rejected","field":"to","value":"nobody@example.com"}}'
 order 5 2 lamp nobody@example.com
 
-scene "3. The payment's answer is lost after the charge: the same key goes out again, one charge."
+scene "3. The payment's answer is lost after the charge: payments are asked about the key, and nothing is sent again."
 switch payments '{"drop":1}'
 order 0 3 lamp bob@example.com
-say "payments saw the key $(ledger payments order-ORD-000003:charge:execute times_seen) times and charged $(ledger payments order-ORD-000003:charge:execute effects_applied) time"
+sql -At -c "select '  payments answered ' || (body -> 'body') || ': ' || detail from saga.findings where run_id = 'order-ORD-000003' order by number"
+seen=$(ledger payments order-ORD-000003:charge:execute times_seen)
+say "payments saw the charge $seen time and charged $(ledger payments order-ORD-000003:charge:execute effects_applied) time"
+[ "$seen" -eq 1 ] || fail "the charge of order 3 was sent $seen times"
 
-scene "4. sagad is killed with -9 while the charge is in flight, and started again."
+scene "4. sagad is killed with -9 while the charge is in flight; the next one asks what became of it."
 switch payments '{"slow_ms":1500}'
 "${CTL[@]}" run order --input "$(input 4 lamp eve@example.com)" -o name >/dev/null
 for _ in $(seq 100); do

@@ -12,7 +12,7 @@ as $$
                                   saga.starts_from_v1(p_starts), saga.runs_from_v1(p_runs),
                                   saga.effects_from_v1(p_claims),
                                   saga.effects_from_v1(p_effects), p_attempts, null, p_events,
-                                  p_inbox, null, null, null);
+                                  p_inbox, null, null, null, null);
 $$;
 comment on function saga.apply_or_raise_v1(
     text, text, bigint, bigint, bigint, bigint, saga.start_v1[], saga.run_v1[], saga.effect_v1[],

@@ -10,7 +10,7 @@ create or replace function saga.apply_or_raise_v2(
     p_starts saga.start_v2[], p_runs saga.run_v2[], p_claims saga.effect_v2[],
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_findings saga.finding_v1[], p_events saga.event_v1[],
     p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
-    p_inputs saga.input_v1[])
+    p_inputs saga.input_v1[], p_approvals saga.approval_v1[])
 returns timestamptz
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -29,7 +29,8 @@ begin
     end if;
     select * into v_answer
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, p_starts, p_runs, p_claims,
-                         p_effects, p_attempts, p_findings, p_events, p_inbox, p_signals, p_pins, p_inputs, 0, '');
+                         p_effects, p_attempts, p_findings, p_events, p_inbox, p_signals, p_pins, p_inputs,
+                         p_approvals, 0, '');
     if v_answer.verdict <> 'applied' then
         raise exception '%', v_answer.verdict
               using errcode = case v_answer.verdict when 'fenced' then 'SAG01'
@@ -43,5 +44,5 @@ $$;
 comment on function saga.apply_or_raise_v2(
     text, text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v2[], saga.effect_v2[],
     saga.effect_v2[], saga.attempt_v1[], saga.finding_v1[], saga.event_v1[], saga.inbox_v1[], saga.signal_v1[],
-    saga.pin_v1[], saga.input_v1[]) is
+    saga.pin_v1[], saga.input_v1[], saga.approval_v1[]) is
     'Writes the record of a SQL action in the transaction of the action. [action]';

@@ -14,7 +14,7 @@ begin
       from saga.apply_v2(p_lane, p_epoch, p_seq, p_crc, p_shards, saga.starts_from_v1(p_starts),
                          saga.runs_from_v1(p_runs), saga.effects_from_v1(p_claims),
                          saga.effects_from_v1(p_effects),
-                         p_attempts, null, p_events, p_inbox, null, null, null, p_release,
+                         p_attempts, null, p_events, p_inbox, null, null, null, null, p_release,
                          p_release_to) a;
 end
 $$;

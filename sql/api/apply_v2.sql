@@ -2,7 +2,7 @@
 --
 --   lane, epoch, seq, crc   the receipt: seq must be the lane's last one plus 1
 --   shards                  bit per shard that the unit touches
---   starts ... inputs        records by kind; null: none of that kind
+--   starts ... approvals        records by kind; null: none of that kind
 --   release, release_to     bit per shard that the lane hands over to another lane
 --
 -- Answers as data, so that the caller never has to read an error:
@@ -19,7 +19,8 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input, signal. The
+-- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input,
+-- approval, signal, audit_head. The
 -- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
@@ -30,7 +31,7 @@ create or replace function saga.apply_v2(
     p_effects saga.effect_v2[], p_attempts saga.attempt_v1[], p_findings saga.finding_v1[],
     p_events saga.event_v1[],
     p_inbox saga.inbox_v1[], p_signals saga.signal_v1[], p_pins saga.pin_v1[],
-    p_inputs saga.input_v1[],
+    p_inputs saga.input_v1[], p_approvals saga.approval_v1[],
     p_release bigint, p_release_to text,
     out verdict text, out db_now timestamptz, out taken saga.taken_v1[])
 language plpgsql security definer
@@ -109,6 +110,7 @@ begin
             p_events := array(select x from unnest(p_events) x where run_id <> all (v_taken));
             p_inbox := array(select x from unnest(p_inbox) x where run_id <> all (v_taken));
             p_inputs := array(select x from unnest(p_inputs) x where run_id <> all (v_taken));
+            p_approvals := array(select x from unnest(p_approvals) x where run_id <> all (v_taken));
             p_signals := array(select x from unnest(p_signals) x where run_id <> all (v_taken));
             if cardinality(p_starts) <> v_done then
                 raise exception 'wrote % of % rows (start)', v_done, cardinality(p_starts)
@@ -149,14 +151,15 @@ begin
                                  maybe_applied, by_hand, output_invalid, outcome, request_hash,
                                  claimed_at, budget_at, key_valid_until, next_at, ended_at,
                                  output, error, items, unknown_at, ask_until, findings, found,
-                                 answer, step_input, renewed, waits_for)
+                                 answer, step_input, renewed, waits_for, approval)
         select c.shard, c.run_id, c.step_id, c.item, c.direction::saga.direction, c.generation,
                c.state::saga.step_state, c.claim_no, c.attempts, c.attempts_free,
                c.attempts_base, c.pickups, c.maybe_applied, c.by_hand, c.output_invalid,
                c.outcome::saga.outcome, c.request_hash, c.claimed_at, c.budget_at,
                c.key_valid_until, c.next_at, c.ended_at, c.output, c.error, c.items,
                c.unknown_at, c.ask_until, c.findings, c.found::saga.outcome, c.answer,
-               c.step_input, c.renewed, c.waits_for::saga.waits_for
+               c.step_input, c.renewed, c.waits_for::saga.waits_for,
+               c.approval::saga.approval_state
           from (select * from unnest(p_claims) offset 0) c
           join saga.run r on r.shard = c.shard and r.run_id = c.run_id and r.turn = c.turn;
         get diagnostics v_done = row_count;
@@ -178,7 +181,8 @@ begin
                output = u.output, error = u.error, unknown_at = u.unknown_at,
                ask_until = u.ask_until, findings = u.findings, found = u.found::saga.outcome,
                answer = u.answer, step_input = u.step_input, renewed = u.renewed,
-               waits_for = u.waits_for::saga.waits_for
+               waits_for = u.waits_for::saga.waits_for,
+               approval = u.approval::saga.approval_state
           from (select x.*, x.direction::saga.direction as side
                   from unnest(p_effects) x offset 0) u
          where e.shard = u.shard and e.run_id = u.run_id and e.step_id = u.step_id
@@ -243,10 +247,34 @@ begin
                i.at, i.actor
           from unnest(p_inputs) i;
     end if;
+    -- The first row of a key asks, the second decides.
+    if p_approvals is not null then
+        insert into saga.approval as o (shard, run_id, step_id, item, direction, generation, state,
+                                        request_hash, request, message, by, asked_at, expires_at,
+                                        decided_at, actor, reason)
+        select a.shard, a.run_id, a.step_id, a.item, a.direction::saga.direction, a.generation,
+               a.state::saga.approval_state, a.request_hash, coalesce(a.request, 'null'),
+               coalesce(a.message, ''), coalesce(a.by, ''), coalesce(a.asked_at, a.decided_at),
+               coalesce(a.expires_at, a.decided_at), a.decided_at, a.actor, a.reason
+          from unnest(p_approvals) a
+            on conflict (shard, run_id, step_id, item, direction, generation) do update
+           set state = excluded.state, decided_at = excluded.decided_at, actor = excluded.actor,
+               reason = excluded.reason
+         where o.request_hash = excluded.request_hash;
+        get diagnostics v_done = row_count;
+        if v_done <> cardinality(p_approvals) then
+            raise exception 'wrote % of % rows (approval)', v_done, cardinality(p_approvals)
+                  using errcode = 'check_violation', hint = 'another request';
+        end if;
+    end if;
     if p_signals is not null then
         insert into saga.signal (shard, run_id, name, data, at, actor)
         select s.shard, s.run_id, s.name, s.data, s.at, s.actor
           from unnest(p_signals) s;
+    end if;
+
+    if p_events is not null or p_inbox is not null then
+        perform saga.audit_unit_v1(p_events, p_inbox);
     end if;
 
     -- 9. Shards that go to another lane.
@@ -269,5 +297,6 @@ $$;
 comment on function saga.apply_v2(
     text, bigint, bigint, bigint, bigint, saga.start_v2[], saga.run_v2[], saga.effect_v2[],
     saga.effect_v2[], saga.attempt_v1[], saga.finding_v1[], saga.event_v1[], saga.inbox_v1[],
-    saga.signal_v1[], saga.pin_v1[], saga.input_v1[], bigint, text) is
+    saga.signal_v1[], saga.pin_v1[], saga.input_v1[],
+    saga.approval_v1[], bigint, text) is
     'Writes one unit of a lane as one transaction. [engine]';

@@ -11,7 +11,8 @@ as $$
                'step_id', d.step_id, 'direction', d.direction, 'cause', d.cause,
                'error', d.error, 'input', d.input, 'residue', d.residue,
                'next_verbs', d.next_verbs, 'created_at', saga.time_text(d.created_at),
-               'effects', coalesce(d.effects, '[]'), 'attempts', coalesce(d.attempts, '[]'))
+               'effects', coalesce(d.effects, '[]'), 'attempts', coalesce(d.attempts, '[]'),
+               'findings', coalesce(d.findings, '[]'))
                order by d.parked_at, d.run_id), '[]'))
       from (select * from saga.dead_letters order by parked_at limit 1000) d;
 $$;

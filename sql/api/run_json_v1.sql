@@ -32,7 +32,28 @@ begin
          cross join lateral json_array_elements(w.steps) x (step)
          where k.shard = v_shard and k.run_id = p_run_id
            and (json_typeof(x.step -> 'compensate') = 'string'
-                or x.step ->> 'queue' is not null or x.step ->> 'compensate_queue' is not null))
+                or x.step ->> 'queue' is not null or x.step ->> 'compensate_queue' is not null)),
+      unknowns as materialized ( -- what is known of unknown outcomes; of two of a step, the undo's
+        select jsonb_object_agg(
+                   e.step_id || case when e.item = '' then '' else '.' || e.item end,
+                   jsonb_build_object(
+                       'direction', e.direction, 'since', saga.time_text(e.unknown_at),
+                       'asked', e.findings, 'next_at', saga.time_text(e.next_at),
+                       'until', saga.time_text(e.ask_until), 'says', e.found,
+                       'found', f.detail, 'found_at', saga.time_text(f.at),
+                       'source', f.source)
+                   order by e.direction) as of
+          from saga.effect e
+          left join saga.finding f on f.shard = e.shard and f.run_id = e.run_id
+                                  and f.step_id = e.step_id and f.item = e.item
+                                  and f.direction = e.direction
+                                  and f.generation = e.generation and f.number = e.findings
+         where e.shard = v_shard and e.run_id = p_run_id and e.state = 'unknown'
+           and not exists (
+               select from saga.effect n
+                where n.shard = e.shard and n.run_id = e.run_id and n.step_id = e.step_id
+                  and n.item = e.item and n.direction = e.direction
+                  and n.generation > e.generation))
       select json_build_object(
         'run_id', r.run_id, 'workflow', r.workflow, 'version', r.version, 'tenant', r.tenant,
         'state', r.state, 'paused', r.paused, 'cause', r.cause, 'park_reason', r.park_reason,
@@ -78,13 +99,29 @@ begin
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
                        'next_at', saga.time_text(s.next_at), 'items', s.items,
                        'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
-                       'compensation_queue', y.said ->> 'compensation_queue')
+                       'compensation_queue', y.said ->> 'compensation_queue',
+                       'unknown', u.of -> s.step_id)
                    order by s.position, (p.of ->> s.item)::integer nulls first)
               from saga.steps s
               left join places p on p.step_id = split_part(s.step_id, '.', 1)
              cross join lateral (
                    select d.of -> split_part(s.step_id, '.', 1) as said from declared d) y
+             cross join unknowns u
              where s.shard = v_shard and s.run_id = p_run_id), '[]'),
+        'findings', coalesce((
+            select json_agg(json_build_object(
+                       'step', n.step_id, 'direction', n.direction, 'number', n.number,
+                       'at', saga.time_text(n.at), 'source', n.source, 'says', n.says,
+                       'status', n.status, 'detail', n.detail, 'body', n.body, 'actor', n.actor)
+                   order by n.at, n.number)
+              from (select f.step_id || case when f.item = '' then '' else '.' || f.item end
+                               as step_id,
+                           f.direction, f.number, f.at, f.source, f.says, f.status, f.detail,
+                           f.body, nullif(f.actor, '') as actor
+                      from saga.finding f
+                     where f.shard = v_shard and f.run_id = p_run_id
+                     order by f.at desc, f.number desc
+                     limit 200) n), '[]'), -- the newest
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)
       from saga.runs r

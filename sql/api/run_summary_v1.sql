@@ -10,4 +10,4 @@ as $$
         'park_reason', r.park_reason, 'error', r.error, 'created_at', saga.time_text(r.created_at),
         'ended_at', saga.time_text(r.ended_at));
 $$;
-comment on function saga.run_summary_v1(saga.runs) is 'A run without its payloads.';
+comment on function saga.run_summary_v1(saga.runs) is 'A run without its payloads. [views]';

@@ -38,6 +38,9 @@ begin
                 p_run_id_parts, true, v_no, p_actor);
     end if;
     update saga.meta set workflows_no = v_no;
+    perform saga.audit_append_v1(array[(64, 0, clock_timestamp(), 'apply', p_actor, '', '',
+        format('%s, version %s, hash %s', p_name, p_version, encode(p_hash, 'hex')), 'done',
+        '')::saga.audit_act]);
     return case when v_known.hash is not null then 'current' else 'applied' end;
 end
 $$;

@@ -1,10 +1,10 @@
 -- What waits for room at its service, and the breakers that daemons share.
 
-create type saga.waits_for as enum ('limit', 'breaker', 'approval', 'lock');
+create type saga.waits_for as enum ('limit', 'breaker');
 alter table saga.effect add column waits_for saga.waits_for;
 comment on column saga.effect.waits_for is
-    'of a waiting one: limit, breaker (of its service), approval, lock; null: what its kind of '
-    'action waits for';
+    'of a waiting one: room at its service, which its limits or its breaker do not leave; null: '
+    'something else';
 
 create table saga.service_state (
     service    text collate "C" not null,

@@ -14,7 +14,8 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
             when 'quarantine' then array['retry', 'abandon']
             when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
             when 'compensation_budget' then array['retry', 'skip', 'abandon']
-            when 'late_success' then array['compensate', 'abandon'] end,
+            when 'late_success' then array['compensate', 'abandon']
+            when 'approval_expired' then array['retry', 'skip', 'compensate', 'abandon'] end,
            case when b.blocked then 'retry' end) as next_verbs,
        r.created_at,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
@@ -93,7 +94,7 @@ comment on column saga.dead_letters.version is 'version of the definition under 
 comment on column saga.dead_letters.tenant is 'whom it belongs to; null: nobody in particular';
 comment on column saga.dead_letters.reason is
     'outcome_unknown, compensation_failed, pivot_passed, key_conflict, step_failed, crash_loop, '
-    'quarantine, repair (retry it with a corrected input), compensation_budget, late_success';
+    'quarantine, repair (retry it with a corrected input), compensation_budget, late_success, approval_expired (retry it to ask again)';
 comment on column saga.dead_letters.parked_at is 'when it was parked';
 comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';

@@ -13,6 +13,7 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
             when e.state = 'retrying' then 'retry'
             when e.state = 'unknown' then 'reconcile'
             when e.waits_for is not null then e.waits_for::text
+            when e.state = 'waiting' and e.approval = 'pending' then 'approval'
             when d.kind = 'worker' then 'worker'
             when d.kind = 'child' then 'child'
             when e.state = 'claimed' then 'participant'
@@ -30,7 +31,7 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
   left join saga.lane l on l.lane_no = s.lane_no
   left join lateral (
       select x.step_id, x.item, x.direction, x.state, x.next_at, x.claimed_at, x.attempts, x.error,
-             x.waits_for
+             x.waits_for, x.approval
         from saga.effect x
        where x.shard = r.shard and x.run_id = r.run_id
          and (x.state in ('claimed', 'retrying', 'waiting')

@@ -1,10 +1,11 @@
 create or replace view saga.why_waiting as
 select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
-       case when o.waiting_for in ('retry', 'reconcile', 'timer', 'worker', 'signal', 'child')
+       case when o.waiting_for in ('retry', 'reconcile', 'timer', 'worker', 'signal', 'child',
+                                   'approval')
                  then o.next_at
             end as until,
        case when o.waiting_for in ('participant', 'retry', 'reconcile', 'timer', 'worker', 'signal',
-                                   'child', 'limit', 'breaker')
+                                   'child', 'approval', 'limit', 'breaker')
             then o.step_id || case when o.item = '' then '' else '.' || o.item end end as step_id,
        case o.waiting_for
             when 'person' then 'parked: ' || r.park_reason || '; see saga.dead_letters'
@@ -16,6 +17,7 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
                                                    o.error ->> 'status', o.error ->> 'code',
                                                    o.error ->> 'message')
             when 'reconcile' then 'its outcome is unknown: the participant is asked'
+            when 'approval' then 'a person must approve it; see saga.pending_approvals'
             when 'worker' then
                  case o.step_state when 'waiting' then 'offered in queue ' || o.queue ||
                                                        ', nobody has taken it'
@@ -44,7 +46,7 @@ comment on column saga.why_waiting.run_id is 'the run';
 comment on column saga.why_waiting.workflow is 'name of its workflow';
 comment on column saga.why_waiting.state is 'its state';
 comment on column saga.why_waiting.waiting_for is
-    'participant (an answer), retry, reconcile (what the participant is asked about), timer, signal, child (the end of a run that it started), worker '
+    'participant (an answer), retry, reconcile (what the participant is asked about), timer, signal, approval (of a person), child (the end of a run that it started), worker '
     '(to take its task, or to end it), limit and breaker (of the service that it sends to), claim (the daemon''s next decision), owner (a living daemon), '
     'paused, person';
 comment on column saga.why_waiting.since is 'since when';

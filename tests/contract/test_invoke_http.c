@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,13 +38,48 @@ struct world {
     unsigned files;
 };
 
-/* A name server that does not answer: this symbol takes the place of libc's, also for libcurl. */
+/* What the name servers of these tests say. */
+static const struct {
+    const char *name, *addresses[2];
+} name_server[] = {{"rebound.example.com", {"127.0.0.1", NULL}},
+                   {"metadata.example.com", {"169.254.169.254", NULL}},
+                   {"mixed.example.com", {"169.254.169.254", "127.0.0.1"}},
+                   {"inside.test", {"127.0.0.1", NULL}}};
+static bool name_moves; /* rebound.example.com leads to the metadata service by now */
+
+static struct addrinfo *address_new(const char *text, const char *service, struct addrinfo *next)
+{
+    /* In one piece, as freeaddrinfo frees it. */
+    struct addrinfo *info = calloc(1, sizeof(*info) + sizeof(struct sockaddr_in));
+    struct sockaddr_in *to = (struct sockaddr_in *)(info + 1);
+    to->sin_family = AF_INET;
+    to->sin_port = htons((uint16_t)atoi(service));
+    assert_int_equal(inet_pton(AF_INET, text, &to->sin_addr), 1);
+    *info = (struct addrinfo){.ai_family = AF_INET,
+                              .ai_socktype = SOCK_STREAM,
+                              .ai_addrlen = sizeof(*to),
+                              .ai_addr = (struct sockaddr *)to,
+                              .ai_next = next};
+    return info;
+}
+
+/* This symbol takes the place of libc's, also for libcurl. "silent.test" is a name server that does
+ * not answer. */
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                 struct addrinfo **out)
 {
-    (void)service, (void)hints, (void)out;
+    (void)hints;
     if (strcmp(node, "silent.test") == 0)
         usleep(2500000);
+    for (size_t i = 0; i < ARRAY_LEN(name_server); i++) {
+        if (strcmp(node, name_server[i].name) != 0)
+            continue;
+        const char *first = name_moves && i == 0 ? "169.254.169.254" : name_server[i].addresses[0];
+        *out = name_server[i].addresses[1] ? address_new(name_server[i].addresses[1], service, NULL)
+                                           : NULL;
+        *out = address_new(first, service, *out);
+        return 0;
+    }
     return EAI_NONAME;
 }
 
@@ -246,6 +282,114 @@ static void test_a_http_1_fresh_connection(void **state)
     assert_int_equal(post(w)->status, 200); /* the first connection is still good */
     assert_int_equal(ledger_connections(w->ledger), 3);
     assert_int_equal(ledger_open(w->ledger), 1);
+}
+
+static const struct reply *post_to(struct world *w, const char *host)
+{
+    struct fake_call call;
+    char url[128];
+    snprintf(url, sizeof(url), "http://%s%s", host, strrchr(ledger_url(w->ledger), ':'));
+    fake_http(&call, url, "/charges");
+    return run(w, &call);
+}
+
+/* A public name that leads inside is not followed; nothing is sent, and it may be tried again. */
+static void test_rebound_name(void **state)
+{
+    struct world *w = *state;
+    const struct reply *reply = post_to(w, "rebound.example.com");
+    assert_int_equal(reply->kind, REPLY_NOT_CONNECTED);
+    assert_true(contains(reply->error, "the address 127.0.0.1 of \"rebound.example.com\" is not "
+                                       "allowed: it is a loopback or private address"));
+    assert_true(contains(reply->error, "egress.allow"));
+    reply = post_to(w, "metadata.example.com");
+    assert_int_equal(reply->kind, REPLY_NOT_CONNECTED);
+    assert_true(contains(reply->error, "it is link-local"));
+    assert_int_equal(ledger_connections(w->ledger), 0);
+    assert_int_equal(post_to(w, "inside.test")->status, 200); /* it says itself that it is inside */
+    assert_int_equal(post_to(w, "localhost")->status, 200);
+}
+
+/* An address in the URL that nothing opens will never do: the step is refused for good. */
+static void test_barred_address(void **state)
+{
+    struct world *w = *state;
+    static const char *const hosts[] = {"169.254.169.254", "0.0.0.0",   "0xa9fea9fe",
+                                        "2852039166",      "[fe80::1]", "[::ffff:169.254.169.254]"};
+    for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+        const struct reply *reply = post_to(w, hosts[i]);
+        assert_int_equal(reply->kind, REPLY_CANNOT_SEND);
+        assert_true(contains(reply->error, "is not allowed"));
+    }
+}
+
+/* The config opens an address to public names, and closes one that was open; of several addresses
+ * of a name the allowed ones are used. */
+static void test_egress_of_config(void **state)
+{
+    struct world *w = *state;
+    struct egress_range range[2];
+    struct egress egress = {range, 1};
+    assert_null(egress_range_parse(STR("127.0.0.0/8"), &range[0]));
+    range[0].deny = false;
+    reopen(w, (struct invoke_http_options){.egress = &egress});
+    assert_int_equal(post_to(w, "rebound.example.com")->status, 200);
+    assert_int_equal(post_to(w, "mixed.example.com")->status, 200);
+    /* A connection that stands is used again: it was judged. A new one is judged anew. */
+    name_moves = true;
+    ledger_hang_up(w->ledger);
+    fake_idle(w->loop, 20 * MS_US);
+    range[0].deny = true;
+    const struct reply *reply = post_to(w, "127.0.0.1");
+    assert_int_equal(reply->kind, REPLY_CANNOT_SEND);
+    assert_true(contains(reply->error, "egress.deny"));
+    assert_int_equal(post_to(w, "rebound.example.com")->kind, REPLY_NOT_CONNECTED);
+    name_moves = false;
+    assert_int_equal(ledger_count(w->ledger), 2);
+}
+
+/* A signature covers method, path with the base URL's own, key, time and body; a service without a
+ * secret gets none, and without the secret nothing is sent. */
+static void test_signature(void **state)
+{
+    struct world *w = *state;
+    struct fake_call call;
+    struct err err;
+    char url[128], wanted[512], body[65], mac[65];
+    assert_int_equal(secrets_add_value(w->secrets, "sign", STR("k3y-of-both"), &err), 0);
+    assert_int_equal(post(w)->status, 200);
+    assert_null(ledger_header(ledger_get(w->ledger, 0), "Saga-Signature").ptr);
+
+    snprintf(url, sizeof(url), "%s/api", ledger_url(w->ledger));
+    for (size_t i = 1; i < 3; i++) {
+        fake_http(&call, url, "/charges?a=1");
+        call.request.sign_secret = STR("\xFFsign\xFF");
+        if (i == 2) {
+            call.request.body = STR_NONE;
+            call.invocation.key = STR_NONE;
+        }
+        assert_int_equal(run(w, &call)->status, 200);
+        const struct ledger_request *seen = ledger_get(w->ledger, i);
+        struct str got = ledger_header(seen, "Saga-Signature");
+        long long seconds = 0;
+        assert_int_equal(sscanf(got.ptr, "t=%lld,v1=", &seconds), 1);
+        assert_true(llabs(seconds - (long long)time(NULL)) < 5);
+        struct sha256 hash = sha256_of(i == 1 ? STR("{\"amount_cents\":4200}") : STR(""));
+        sha256_hex(&hash, body);
+        snprintf(wanted, sizeof(wanted), "saga-v1\nPOST\n/api/charges?a=1\n%s\n%lld\n%s\n",
+                 i == 1 ? "order-1:charge:execute" : "", seconds, body);
+        hash = sha256_hmac(STR("k3y-of-both"), str_z(wanted));
+        sha256_hex(&hash, mac);
+        snprintf(wanted, sizeof(wanted), "t=%lld,v1=%s", seconds, mac);
+        assert_str(got, wanted);
+        assert_null(memmem(seen->head.ptr, seen->head.len, "k3y-of-both", 11));
+    }
+    fake_http(&call, url, "/charges");
+    call.request.sign_secret = STR("\xFFgone\xFF");
+    const struct reply *reply = run(w, &call);
+    assert_int_equal(reply->kind, REPLY_CANNOT_SEND);
+    assert_true(contains(reply->error, "Saga-Signature") && contains(reply->error, "gone"));
+    assert_int_equal(ledger_count(w->ledger), 3);
 }
 
 /* A connection that was closed while idle is noticed before anything is sent on it. */
@@ -1116,6 +1260,10 @@ int main(void)
         TEST(test_methods),
         TEST(test_a_http_1),
         TEST(test_a_http_1_fresh_connection),
+        TEST(test_signature),
+        TEST(test_rebound_name),
+        TEST(test_barred_address),
+        TEST(test_egress_of_config),
         TEST(test_idle_connection_closed),
         TEST(test_a_http_2),
         TEST(test_a_http_3),

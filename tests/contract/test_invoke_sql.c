@@ -1,10 +1,12 @@
 /*
  * SQL actions: exactly once in the engine's database, a plain transaction elsewhere.
  */
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +24,8 @@ static unsigned replies_count;
 static struct unit_answer commits[64];
 static unsigned commits_count;
 static const char *foreign_url;
+static struct egress_range egress_ranges[1];
+static struct egress egress = {egress_ranges, 0};
 
 static void on_reply(void *arg, uint64_t id, const struct reply *reply)
 {
@@ -70,6 +74,7 @@ static int setup(void **state)
                                          .daemon = "one",
                                          .lanes = 2,
                                          .url = url_of,
+                                         .egress = &egress,
                                          .reply = on_reply,
                                          .commit_answer = on_commit};
     sql = invoke_sql_new(&options);
@@ -339,6 +344,60 @@ static void fenced_action_does_not_commit(void **state)
     assert_string_equal(counts(), "0 0");
 }
 
+/* A database at an address that is not allowed gets a connection and not one byte on it. */
+static void elsewhere_is_judged(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "localhost"};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(to);
+    char url[128];
+    (void)state;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &size), 0);
+    assert_null(egress_range_parse(STR("127.0.0.0/8"), &egress_ranges[0]));
+    egress_ranges[0].deny = true;
+    egress.count = 1;
+    for (unsigned i = 0; i < ARRAY_LEN(hosts); i++) {
+        snprintf(url, sizeof(url), "postgres://%s:%u/x?user=me&password=hush", hosts[i],
+                 ntohs(to.sin_port));
+        foreign_url = url;
+        const struct reply *reply = invoke(i + 1, true, insert, NULL, 0);
+        assert_int_equal(reply->kind, REPLY_NOT_CONNECTED);
+        if (!strstr(reply->error.ptr, "the address 127.0.0.1 of"))
+            fail_msg("%s", reply->error.ptr);
+        int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        char byte;
+        assert_int_equal(recv(peer, &byte, 1, 0), 0);
+        close(peer);
+    }
+    egress.count = 0; /* said by the URL itself, loopback is allowed: its first words come */
+    foreign_url = url;
+    static const struct plan_service ledger = {.name = "ledger", .url = "http://x"};
+    struct plan_action action = {.kind = ACTION_SQL, .sql = {.statement = insert}};
+    struct request request = {.action = &action, .service = &ledger};
+    struct invocation invocation = {.id = 9,
+                                    .request = &request,
+                                    .run_id = STR("run"),
+                                    .step = STR("charge"),
+                                    .key = STR("k"),
+                                    .direction = DIRECTION_EXECUTE,
+                                    .attempt = 1,
+                                    .timeout_us = 2 * SECOND_US};
+    unsigned before = replies_count;
+    port->start(port->arg, &invocation);
+    for (int i = 0; i < 20; i++)
+        loop_turn(rig.loop, 10 * MS_US);
+    int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    char byte;
+    assert_int_equal(recv(peer, &byte, 1, 0), 1);
+    close(peer);
+    close(listener);
+    rig_wait(&rig, &replies_count, before + 1);
+    assert_int_equal(replies[before].kind, REPLY_NOT_CONNECTED);
+}
+
 /* On another database: a plain transaction, with the key as a setting. */
 static void elsewhere(void **state)
 {
@@ -419,6 +478,7 @@ int main(void)
         CASE(lost_while_open),
         CASE(lost_commit_is_resolved),
         CASE(fenced_action_does_not_commit),
+        CASE(elsewhere_is_judged),
         CASE(elsewhere),
         CASE(lost_elsewhere),
         CASE(drains),

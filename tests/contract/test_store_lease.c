@@ -226,7 +226,7 @@ static void half_delivered_pipeline_is_ended(void **state)
     assert_string_equal(
         pg_test_sql(frozen,
                     "select verdict from saga.apply_v2('a', %llu, 2, 0, 0, null, "
-                    "null, null, null, null, null, null, null, null, null, null, 0, '')",
+                    "null, null, null, null, null, null, null, null, null, null, null, 0, '')",
                     (unsigned long long)epoch),
         "applied");
     open_rig(&b, "b", lock_b);

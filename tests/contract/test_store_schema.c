@@ -352,12 +352,60 @@ static void a_pgsec_2(void **state)
                                         "table saga.why_waiting",
                                         "table saga.keys",
                                         "table saga.daemons",
+                                        "select saga.audit_json_v1(null, 9, null)",
+                                        "select saga.audit_verify_json_v1(null)",
+                                        "select * from saga.audit_verify()",
+                                        "table saga.audit",
+                                        "table saga.tenants",
                                         "table saga.requests"};
     for (size_t i = 0; i < ARRAY_LEN(calls); i++)
         if (*pg_test_sqlstate(low, "%s", calls[i]))
             fail_msg("%s: %s", calls[i], PQerrorMessage(low));
     PQfinish(low);
     assert_string_equal(pg_test_sql(super, "select count(*) from saga.requests"), "2");
+}
+
+/* What readers reach belongs to a role that owns no table, and every table that has a run_id has a
+ * policy for it: tenants stay apart in views and functions that are added later, too. */
+static void readers_meet_policies(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        pg_test_sql(super, "select coalesce(string_agg(c.relname, ', '), '') from pg_class c where "
+                           "c.relnamespace = 'saga'::regnamespace and c.relowner = "
+                           "'saga_views'::regrole and c.relkind <> 'v'"),
+        "");
+    assert_string_equal(
+        pg_test_sql(
+            super, "select coalesce(string_agg(distinct v.relname || ' reads ' || t.relname, ', "
+                   "'), '') from pg_class v join pg_rewrite w on w.ev_class = v.oid join "
+                   "pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and "
+                   "d.refclassid = 'pg_class'::regclass join pg_class t on t.oid = d.refobjid and "
+                   "t.oid <> v.oid where v.relkind = 'v' and v.relnamespace = "
+                   "'saga'::regnamespace and has_table_privilege('saga_reader', v.oid, 'select') "
+                   "and (v.relowner <> 'saga_views'::regrole or (t.relkind = 'v' and t.relowner <> "
+                   "'saga_views'::regrole and t.relnamespace = 'saga'::regnamespace))"),
+        "");
+    assert_string_equal(
+        pg_test_sql(super, "select coalesce(string_agg(p.oid::regprocedure::text, ', '), '') from "
+                           "pg_proc p where p.pronamespace = 'saga'::regnamespace and p.prosecdef "
+                           "and has_function_privilege('saga_reader', p.oid, 'execute') and "
+                           "p.proowner <> 'saga_views'::regrole"),
+        "saga.tenants_seen()");
+    assert_string_equal(
+        pg_test_sql(super, "select coalesce(string_agg(c.relname, ', '), '') from pg_class c join "
+                           "pg_attribute a on a.attrelid = c.oid and a.attname = 'run_id' where "
+                           "c.relnamespace = 'saga'::regnamespace and c.relkind in ('r', 'p') and "
+                           "(not c.relrowsecurity or not exists (select from pg_policy p where "
+                           "p.polrelid = c.oid and p.polcmd = 'r'))"),
+        "");
+    assert_string_equal(
+        pg_test_sql(super, "select string_agg(r.rolname, ', ') from pg_auth_members m join "
+                           "pg_roles r on r.oid = m.member where m.roleid = "
+                           "'saga_views'::regrole"),
+        "saga_admin");
+    assert_string_equal(
+        pg_test_sql(super, "select has_schema_privilege('saga_views', 'saga', 'create')"), "f");
 }
 
 /* --- plans --- */
@@ -397,11 +445,11 @@ static void units_go_by_full_keys(void **state)
         "null, null)::saga.run_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'claimed', 1, 1, 0, 0, 0, false, false, false, "
         "null, null, now(), null, null, null, null, null, null, null, null, null, 0, null, "
-        "null, null, null)::saga.effect_v2], "
+        "null, null, null, null)::saga.effect_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'applied', 1, 1, 0, 0, 0, false, false, false, "
         "'applied', null, now(), null, null, null, null, null, null, null, null, null, 0, null, "
-        "null, null, null)::saga.effect_v2], "
-        "null, null, null, null, null, null, null, 0, '')");
+        "null, null, null, null)::saga.effect_v2], "
+        "null, null, null, null, null, null, null, null, 0, '')");
     pg_test_sqlstate(conn, "rollback");
     PQsetNoticeProcessor(conn, NULL, NULL);
     PQfinish(conn);
@@ -439,6 +487,7 @@ int main(void)
         CASE(a_pgsec_1),
         CASE(nothing_to_public),
         CASE(a_pgsec_2),
+        CASE(readers_meet_policies),
         CASE(units_go_by_full_keys),
     };
     pg_test_start();

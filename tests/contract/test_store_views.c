@@ -181,6 +181,52 @@ static void run_json(void **state)
     assert_string_equal(rig_ask(&rig, "select saga.run_json_v1($1)", "nobody"), "");
 }
 
+/* What is known of an unknown outcome stands at its step, what was found out in a list; an older
+ * generation, and what is known by now, say nothing. */
+static void unknown_json(void **state)
+{
+    (void)state;
+    write_parked("ORD-2");
+    const struct json *steps =
+        json_get_z(ask_json("select saga.run_json_v1($1)", "ORD-2"), "steps");
+    const struct json *unknown = json_get_z(steps->items[1], "unknown");
+    assert_string_equal(text_at(steps->items[0], "unknown"), "null");
+    assert_string_equal(text_at(unknown, "direction"), "execute");
+    assert_string_equal(text_at(unknown, "asked"), "0");
+    assert_string_equal(text_at(unknown, "found"), "null");
+    assert_string_equal(text_at(unknown, "next_at"), "null");
+    pg_test_sql(admin, "update saga.effect set findings = 2, found = 'in_progress', "
+                       "unknown_at = '2026-09-21T14:00:00Z', next_at = '2026-09-21T14:01:00Z', "
+                       "ask_until = '2026-09-21T14:10:00Z'");
+    pg_test_sql(admin,
+                "insert into saga.finding (shard, run_id, step_id, item, direction, generation, "
+                "number, at, source, says, status, detail, body, actor, daemon) "
+                "select shard, run_id, step_id, item, direction, generation, n, "
+                "'2026-09-21T14:00:00Z'::timestamptz + n * interval '1 s', 'reconcile', "
+                "'in_progress', 200, 'finding ' || n, '{\"n\": 1.50}', '', 'd' "
+                "from saga.effect, generate_series(1, 2) n");
+    const struct json *run = ask_json("select saga.run_json_v1($1)", "ORD-2");
+    unknown = json_get_z(json_get_z(run, "steps")->items[1], "unknown");
+    assert_string_equal(text_at(unknown, "asked"), "2");
+    assert_string_equal(text_at(unknown, "since"), "2026-09-21T14:00:00Z");
+    assert_string_equal(text_at(unknown, "next_at"), "2026-09-21T14:01:00Z");
+    assert_string_equal(text_at(unknown, "until"), "2026-09-21T14:10:00Z");
+    assert_string_equal(text_at(unknown, "says"), "in_progress");
+    assert_string_equal(text_at(unknown, "found"), "finding 2");
+    assert_string_equal(text_at(unknown, "found_at"), "2026-09-21T14:00:02Z");
+    const struct json *findings = json_get_z(run, "findings");
+    assert_int_equal(findings->count, 2);
+    assert_string_equal(text_at(findings->items[0], "step"), "charge");
+    assert_string_equal(text_at(findings->items[1], "detail"), "finding 2");
+    assert_non_null(strstr(rig_ask(&rig, "select saga.run_json_v1($1)", "ORD-2"), "{\"n\": 1.50}"));
+    const struct json *dead = json_get_z(ask_json("select saga.dead_json_v1()", NULL), "dead");
+    assert_int_equal(json_get_z(dead->items[0], "findings")->count, 2);
+
+    pg_test_sql(admin, "update saga.effect set state = 'applied'");
+    steps = json_get_z(ask_json("select saga.run_json_v1($1)", "ORD-2"), "steps");
+    assert_string_equal(text_at(steps->items[1], "unknown"), "null");
+}
+
 /* The timeline tells what happened in order; its numbers go on where a reader stopped. */
 static void timeline(void **state)
 {
@@ -428,14 +474,10 @@ static void views_teach(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(run_json),
-                                       CASE(timeline),
-                                       CASE(dead_letters),
-                                       CASE(why_waiting),
-                                       CASE(why_not_compensated),
-                                       CASE(run_pages),
-                                       CASE(definitions),
-                                       CASE(views_teach)};
+    const struct CMUnitTest tests[] = {
+        CASE(run_json),     CASE(unknown_json), CASE(timeline),
+        CASE(dead_letters), CASE(why_waiting),  CASE(why_not_compensated),
+        CASE(run_pages),    CASE(definitions),  CASE(views_teach)};
     pg_test_start();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     pg_test_stop();

@@ -294,6 +294,51 @@ def a_dup_3(env):
 
 
 @case
+def a_idem_1(env):
+    """The first request outlives our limit; meanwhile its key is answered 409 "in use", which the
+    service's outcomes call in_progress: the step ends with the stored success, nothing is undone."""
+    ledger, daemon = with_steps(
+        env, "{id: pay, timeout: 500ms, action: {post: svc/pay, outcomes: [{when: \"response.status "
+        "== 409 && response.body.code == 'idempotency_key_in_use'\", is: in_progress}]}, "
+        "compensate: {post: svc/undo}}")
+    busy = Answer(409, {"code": "idempotency_key_in_use"}, effect=False)
+    ledger.script("/pay", Answer(200, {"id": "ch_1"}, delay=1.5))
+    ledger.script("/pay", busy, busy, busy, busy, force=True)  # more than there are attempts
+    run = daemon.submit("flow", {}, "idem1", wait=20).json()
+    assert run["state"] == "completed" and run["steps"][0]["output"] == {"id": "ch_1"}, run
+    assert paths(ledger) == ["pay"] * 6 and len(ledger.effects) == 1
+    assert len({(r.key, r.body) for r in ledger.requests}) == 1
+
+
+@case
+def a_idem_2(env):
+    """A service that stores its 500: whether it did the work or not, the outcome is unknown and
+    never a clean failure. Past the key's lifetime nothing is sent blindly."""
+    ledger, daemon = with_steps(env, step("pay"))
+    for run_id, done in (("idem2a", False), ("idem2b", True)):
+        ledger.always("/pay", Answer(500, {"code": "stored"}, effect=done))
+        run = daemon.submit("flow", {}, run_id, wait=20).json()
+        assert run["state"] == "parked", run
+        sent = ledger.seen(key=run_id + ":pay:execute")
+        assert len(sent) == 6, "three times forward, three times on the way back, to find out"
+        assert len({r.body for r in sent}) == 1
+        assert env.sql("select state from saga.steps where run_id = '%s'" % run_id) == "unknown"
+    assert not ledger.seen(path="/undo_pay")
+    daemon.apply(workflow("short", "{id: pay, retry: {attempts: 3, delay: 1s, jitter: 0%, budget: "
+                          "1h}, action: {post: svc/pay}, compensate: {post: svc/undo_pay}}",
+                          services=KEYED.replace("1d", "2s"), head="defaults: {timeout: 500ms}\n"))
+    ledger.always("/pay", Answer(200, act="reset"))
+    daemon.start_run("short", {}, "idem2c")
+    wait_until("it was sent", lambda: ledger.seen(key="idem2c:pay:execute"))
+    daemon.verb("idem2c", "pause")
+    time.sleep(2.2)
+    daemon.verb("idem2c", "resume")
+    assert env.wait_state("idem2c") == "parked"
+    assert len(ledger.seen(key="idem2c:pay:execute")) == 1, "the service may have forgotten the key"
+    assert env.sql("select state from saga.steps where run_id = 'idem2c'") == "unknown"
+
+
+@case
 def a_idem_3(env):
     """The client dies after it has sent the submit; run again it gets the one run, its result and
     its exit code, also after the run has failed and been compensated."""

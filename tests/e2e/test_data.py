@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import subprocess
 import time
 import urllib.parse
 
@@ -444,6 +445,11 @@ echo $$ > "$OUT.pid"; while [ ! -e "$OUT.go" ]; do sleep 0.05; done; echo '"done
     assert len([link for link in links if not link.startswith("/proc")]) <= 5, links
     with open("/proc/%d/cmdline" % daemon.pid) as file:
         assert "hush" not in file.read()
+    shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert "waits visible" in shown and "hush-hush" not in shown, shown
+    with open("/proc/%d/limits" % daemon.pid) as file:
+        core = next(line for line in file if line.startswith("Max core file size"))
+    assert core.split()[4] == "0", core  # the soft limit
     with open(out + ".go", "w"):
         pass
     assert env.wait_state("look") == "completed"

@@ -202,6 +202,10 @@ output: ${{ steps.it.output }}
                len(ledger.seen(path="/jobs/bad")) > 1)
     why = env.rows("select waiting_for, detail from saga.why_waiting where run_id = 'good'")
     assert why[0]["waiting_for"] == "reconcile", why
+    unknown = daemon.show("good")["steps"][0]["unknown"]
+    assert unknown["asked"] > 0 and unknown["until"] and unknown["says"] == "in_progress", unknown
+    told = daemon.ctl("explain", "good").out
+    assert "; its service was asked " in told and "`in_progress` is true" in told, told
     daemon.kill()
     daemon.start("--lease", "2s")
     asked = len(ledger.seen(path="/jobs/good"))

@@ -323,6 +323,7 @@ static void record_write(struct world *world, struct row_run *row, const struct 
         break;
     case RECORD_INBOX: schedule_settled(world, record->inbox.id); break;
     case RECORD_ATTEMPT:
+    case RECORD_APPROVAL:
     case RECORD_BEGUN: break;
     case RECORD_NONE:
     case RECORD_KIND_COUNT: ASSERT(!"a record");

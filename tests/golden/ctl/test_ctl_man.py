@@ -149,7 +149,7 @@ class Completion(Help):
         self.fake.on("GET", "/v1/workflows", {"workflows": [{"workflow": "order"}]})
         self.fake.on("GET", "/v1/dead", {"dead": [{"run_id": "order-9"}]})
         self.write("order.yaml", "")
-        self.assertEqual(["cancel", "compensate", "completion"], sorted(self.bash("c")))
+        self.assertEqual(["cancel", "compensate", "completion", "conform"], sorted(self.bash("c")))
         self.assertEqual(set(self.verbs()), set(self.bash("")))
         self.assertEqual(["--reason"], self.bash("cancel", "r", "--r"))
         self.assertIn("--not-applied", self.bash("settle", "-"))

@@ -102,6 +102,43 @@ def gated():
                         "child": None})
 
 
+def unknown(direction="execute", **more):
+    return {"direction": direction, "since": at(-200), "asked": 3, "next_at": at(3600 * 5),
+            "until": at(3600 * 9), "says": "unknown", "source": "reconcile", "found_at": at(-150),
+            "found": "the answer proves nothing: none of the expressions is true", **more}
+
+
+def asked():
+    """The service is asked what became of an attempt, and of an undo."""
+    return run("compensating", [
+        step("reserve", "applied", started_at=at(-300), ended_at=at(-299), compensation_state="unknown",
+             compensation_attempts=1, compensation_error=LOST, compensation_started_at=at(-7230),
+             unknown=unknown("compensate", asked=1, next_at=at(3600 * 6),
+                             found="the question was answered with 503")),
+        step("charge", "unknown", attempts=2, error=LOST, started_at=at(-10830), unknown=unknown()),
+        step("confirm")], run_id="order-9", cause="cancelled", waiting_for="reconcile",
+        waiting={"step": "charge", "signal": None, "queue": None, "taken": False, "child": None})
+
+
+def asked_in_vain():
+    """Nobody told what became of it within the time for asking."""
+    findings = [{"step": "charge", "direction": "execute", "number": n, "at": at(-200 + n),
+                 "source": source, "says": says, "status": status, "detail": detail, "body": None,
+                 "actor": actor}
+                for n, source, says, status, detail, actor in (
+                    (1, "reconcile", "unknown", 503, "the question was answered with 503", None),
+                    (2, "reconcile", "in_progress", 200, "`in_progress` is true", None),
+                    (3, "person", "retryable", None, "it is not in their books", "uid:1000"))]
+    return run("parked", [step("charge", "unknown", attempts=1, error=LOST, started_at=at(-298),
+                               ended_at=at(-100),
+                               unknown=unknown(next_at=None, source="person", says="retryable",
+                                               found="it is not in their books")),
+                          step("notice", "unknown", unknown=unknown(asked=0, next_at=None,
+                                                                    until=None, found=None))],
+               run_id="order-10", park_reason="outcome_unknown", findings=findings,
+               next_verbs=["settle", "retry", "skip", "abandon"])
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -118,6 +155,9 @@ class Output(CtlCase):
         add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
         add_run(self.fake, gated())
+        add_run(self.fake, asked())
+        self.fake.on("GET", "/v1/runs/order-10", asked_in_vain())
+        self.fake.on("GET", "/v1/runs/order-10/events", {"events": []})
         add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
                                start_at=at(3600), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
@@ -149,6 +189,15 @@ class Output(CtlCase):
             {"daemon": "sagad-2", "alive": False, "left_cleanly": True, "shards": 0,
              "open_runs": 0, "epoch": 1, "units": 17, "last_seen": at(-690),
              "lease": "10.000000s"}]})
+        self.fake.on("GET", "/v1/audit", {"acts": [
+            {"at": at(-60), "verb": "settle", "actor": "uid:1001", "run_id": "order-1",
+             "step_id": "charge", "reason": "the bank says so", "outcome": "done", "chain": 7,
+             "no": 2, "hash": "cd" * 32},
+            {"at": at(-90), "verb": "cancel", "actor": "role:ann", "run_id": "order-1",
+             "step_id": None, "reason": "no stock", "outcome": "refused: the run has ended",
+             "chain": 7, "no": 1, "hash": "ab" * 32}]})
+        self.fake.on("POST", "/v1/audit/verify", {"ok": True, "acts": 2, "chains": [
+            {"chain": 7, "no": 2, "hash": "cd" * 32, "problem": None}]})
         self.fake.on("GET", "/v1/ping", {"daemon": "sagad-1", "version": "0.1.0",
                                          "database": "up", "shards": 64, "uptime_s": 3725})
         self.fake.on("POST", "/v1/runs", Answer({"run_id": "order-2", "state": "running"}, 202))
@@ -168,6 +217,7 @@ class Output(CtlCase):
                 ["run", "order"], ["list"], ["show", "order-1"], ["wait", "order-3"],
                 ["events", "order-1"], ["explain", "order-1"], ["explain", "E203"],
                 ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["daemons"],
+                ["audit"], ["audit", "list", "--run", "order-1"], ["audit", "verify"],
                 ["ping"], ["run", "order", "--wait", "--timeout", "300ms"],
                 ["settle", "order-1", "charge", "--applied", "--reason", "x"],
                 ["skip", "order-1", "charge", "--reason", "x"],
@@ -230,7 +280,8 @@ class Output(CtlCase):
         self.world()
         for command, names in ((["list"], "order-1\norder-2\norder-3\n"),
                                (["workflows"], "order\n"), (["dead"], "order-1\n"),
-                               (["daemons"], "sagad-1\nsagad-2\n"), (["ping"], "sagad-1\n"),
+                               (["daemons"], "sagad-1\nsagad-2\n"),
+                               (["audit"], "cd" * 32 + "\n" + "ab" * 32 + "\n"), (["ping"], "sagad-1\n"),
                                (["show", "order-1"], "order-1\n"),
                                (["dead", "show", "order-1"], "order-1\n"),
                                (["wait", "order-3"], "order-3\n"), (["run", "order"], "order-2\n"),
@@ -252,12 +303,15 @@ class Output(CtlCase):
                 ("show_queued", ["show", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
+                ("show_asked", ["show", "order-9"]), ("explain_asked", ["explain", "order-9"]),
+                ("explain_asked_in_vain", ["explain", "order-10"]),
+                ("dead_show_asked", ["dead", "show", "order-10"]),
                 ("show_gate", ["show", "order-8"]),
                 ("explain_gate", ["explain", "order-8"]),
                 ("explain_loop", ["explain", "order-4"]),
                 ("explain_stopped_loop", ["explain", "order-7"]),
                 ("explain_completed", ["explain", "order-3"]),
-                ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
+                ("audit", ["audit"]), ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
                 ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
                 ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
                 ("wait", ["wait", "order-3"]), ("states", ["explain", "--states"]),
@@ -323,6 +377,17 @@ class Output(CtlCase):
         self.assertIn("sagactl resume order-1", self.ctl("show", "order-1").out)
         self.assertIn("a person to resume it", self.ctl("explain", "order-1").out)
         self.assertIn("running, paused", self.ctl("list").out)
+
+    def test_audit_verify(self):
+        """A chain that is not whole is shown with its problem on stdout, said, and the exit is 1."""
+        self.fake.on("POST", "/v1/audit/verify", {"ok": False, "acts": 2, "chains": [
+            {"chain": 7, "no": 2, "hash": "cd" * 32, "problem": "row 3 is missing"}]})
+        for form in ([], ["-o", "json"], ["-q"]):
+            result = self.ctl("audit", "verify", *form)
+            self.assert_exit(1, result)
+            self.assertIn("tampered", result.err)
+        self.assertIn("row 3 is missing", self.ctl("audit", "verify").out)
+        self.assert_exit(2, self.ctl("audit", "verify", "/nonexistent"))
 
     def test_not_dead(self):
         """dead show of a run that is not parked is not found, and says what the run is."""

@@ -57,6 +57,34 @@ tests:
     expect: {state: compensated, calls: [flight, room, room, "flight:compensate"]}
 """
 
+PAYMENT = """workflow: pay
+run_id: x
+services: {pay: {url: "http://127.0.0.1:1", idempotency: none}}
+steps:
+  - id: charge
+    action: {post: pay/charges}
+    reconcile:
+      get: pay/charges
+      query: {key: "${{ key }}"}
+      applied: size(response.body.data) > 0
+      in_progress: response.body.state == 'pending'
+      not_applied: size(response.body.data) == 0
+      output: ${{ response.body.data[0] }}
+    compensate:
+      post: pay/refunds
+      body: {charge: "${{ steps.charge.output.id }}"}
+      reconcile: {get: pay/refunds, applied: response.status == 200, not_applied: response.status == 404}
+  - {id: ship, effect: irreversible, action: {post: pay/parcels}}
+output: {charge: "${{ steps.charge.output.id }}"}
+tests:
+  - name: answer lost
+    answers: {charge: lost}
+    expect: {state: completed, calls: [charge, ship], asks: [charge], output: {charge: sample}}
+  - name: request lost
+    answers: {charge: [lost_before, {body: {id: ch_1}}]}
+    expect: {state: completed, calls: [charge, charge, ship], asks: [charge, charge], takes: "> 30s"}
+"""
+
 
 class Test(CtlCase):
     def setUp(self):
@@ -316,6 +344,125 @@ tests:
         wide = self.play("--faults", "many.yaml", "-o", "wide")
         self.assert_exit(0, wide)
         self.assertNotIn("…", wide.out)
+
+    def test_questions(self):
+        """Services are asked about unknown outcomes and tell the truth, unless the test says more."""
+        self.write("pay.yaml", PAYMENT)
+        result = self.play("pay.yaml")
+        self.assert_golden("test_questions.txt", result.out)
+        self.assert_exit(0, result)
+        test = json.loads(self.play("pay.yaml", "-o", "json").out)["tests"][0]
+        self.assertEqual((["charge", "ship"], ["charge"], []),
+                         (test["calls"], test["asks"], test["notes"]))
+        result = self.play("--faults", "pay.yaml")
+        self.assert_exit(0, result)
+        self.assert_golden("test_questions_faults.txt", result.out.split("\n  request lost\n")[0])
+
+    def test_questions_unplayed(self):
+        """An answer that cannot be made up proves nothing, and that is told with the way out."""
+        said = ("charge:reconcile could not be played: no answer was found that makes `applied` "
+                "true; write one under `answers`: `\"charge:reconcile\": {...}`")
+        self.write("pay.yaml", PAYMENT.replace("size(response.body.data) > 0",
+                                               "response.body.cents * 7 == 42"))
+        result = self.play("pay.yaml")
+        self.assert_exit(1, result)
+        self.assertIn("        " + said + "\n", result.out)
+        self.assertIn("charge:reconcile -> 200, which proves nothing", result.out)
+        document = json.loads(self.play("pay.yaml", "-o", "json").out)
+        self.assertEqual([said], document["tests"][0]["notes"])
+        result = self.play("--faults", "pay.yaml")
+        self.assertEqual(1, result.out.split("\n  request lost\n")[0].count(said))
+        self.assert_exit(0, result)
+
+    def test_questions_kinds(self):
+        """Programs and statements are asked, about items of loops and workers' tasks too."""
+        self.write("kinds.yaml", """workflow: kinds
+run_id: x
+services: {db: {url: "postgres://localhost/x"}}
+steps:
+  - id: print
+    for_each: input.pages
+    key_by: item
+    action: {worker: printers, payload: {page: "${{ item }}"}}
+    compensate: {worker: printers, payload: {undo: "${{ item }}"}}
+    reconcile:
+      exec: [/bin/printed, "${{ key }}"]
+      applied: response.exit == 0 && response.stdout.page == item
+      not_applied: response.exit == 1
+      output: {page: "${{ response.stdout.page }}"}
+  - id: other
+    action: {sql: "insert into u values (1)", service: db}
+    reconcile: {sql: "select * from u where key = $1", service: db, params: ["${{ key }}"],
+                applied: response.count == 1, not_applied: response.count == 0,
+                output: {rows: "${{ response.rows }}", count: 1}}
+    compensate:
+      sql: "delete from u"
+      service: db
+      reconcile: {sql: "select 1", service: db, applied: response.count == 0, not_applied: "true"}
+output: {pages: "${{ steps.print.output.map(p, p.page) }}", name: "${{ steps.other.output.rows[0].name }}"}
+tests:
+  - name: all answers are lost
+    input: {pages: [a, b]}
+    answers: {print: lost, other: lost}
+    expect:
+      state: completed
+      calls: [print.a, print.b, other]
+      asks: [print.a, print.b, other]
+      output: {pages: [a, b], name: sample}
+  - name: an answer for one item
+    input: {pages: [a, b]}
+    answers:
+      print: lost
+      "print.b:reconcile": [{exit: 4}, {exit: 0, stdout: {page: b}}]
+      other: {sqlstate: "23505"}
+    expect:
+      state: compensated
+      asks: [print.a, print.b, print.b]
+""")
+        result = self.play("kinds.yaml")
+        self.assertEqual("2 passed, 0 failed", result.out.splitlines()[-1], result.out)
+        self.assert_exit(0, result)
+        result = self.play("kinds.yaml", "--faults")
+        self.assertNotIn("could not be played", result.out)
+        self.assertIn("every promise held", result.out)
+
+    def test_questions_answers(self):
+        """A test's own answers are believed, whatever the service has done."""
+        tests = """
+  - name: accepted, in progress, done
+    answers:
+      charge: {status: 202}
+      "charge:reconcile": [{body: {state: pending}}, timeout, {body: {data: [{id: ch_7}]}}]
+    expect:
+      state: completed
+      calls: [charge, ship]
+      asks: [charge, charge, charge]
+      output: {charge: ch_7}
+  - name: accepted, and never done
+    answers: {charge: {status: 202}, "charge:reconcile": {body: {data: []}}}
+    expect:
+      state: compensated
+      steps: {charge: {state: refused}}
+      residue: []
+  - name: the service says that it did nothing, and lies
+    answers: {charge: [lost, {body: {id: ch_2}}], "charge:reconcile": {body: {data: []}}}
+    expect: {state: completed, calls: [charge, charge, ship], output: {charge: ch_2}}
+  - name: nobody answers
+    answers: {charge: lost, "charge:reconcile": connect}
+    expect: {state: parked, reason: outcome_unknown, takes: ">= 10m"}
+  - name: the undo is asked about too
+    answers: {ship: {status: 409}, "charge:compensate": lost}
+    expect:
+      state: compensated
+      calls: [charge, ship, "charge:compensate"]
+      asks: ["charge:compensate"]
+      residue: []
+"""
+        self.write("pay.yaml", PAYMENT.split("tests:")[0] + "tests:" + tests)
+        result = self.play("pay.yaml")
+        self.assertEqual("5 passed, 0 failed", result.out.splitlines()[-1], result.out)
+        result = self.play("--faults", "pay.yaml")
+        self.assertIn("every promise held", result.out)
 
     def test_workers(self):
         """Workers take tasks, work, fail, die, or are not there."""

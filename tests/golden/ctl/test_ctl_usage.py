@@ -6,9 +6,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 from ctl_case import CtlCase, main  # noqa: E402
 
-VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead cancel "
+VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead audit cancel "
          "pause resume compensate abandon retry settle skip signal migrate daemons ping completion help").split()
-LATER = ("init doctor services approvals approve reject ui "
+LATER = ("init doctor services ui "
          "mcp").split()
 
 # arguments: what the one line on stderr must contain
@@ -57,6 +57,9 @@ WRONG = [
     (["dead", "bury"], 'not "bury"'),
     (["dead", "show"], "dead show needs a RUN"),
     (["dead", "list", "x"], "dead list takes no argument"),
+    (["audit", "bury"], 'not "bury"'),
+    (["audit", "list", "x"], "audit list takes no argument"),
+    (["audit", "verify", "--run", "r"], "audit verify checks everything"),
     (["validate"], "validate needs FILE"),
     (["apply"], "apply needs FILE"),
     (["completion"], "completion needs bash|zsh|fish"),

@@ -126,6 +126,24 @@ class Watch(CtlCase):
         self.show(run("abandoned", []))
         terminal.end()
 
+    def test_asked(self):
+        """An unknown outcome that is asked about says when the next question goes out."""
+        def asked(direction, left):
+            return {"direction": direction, "asked": 1, "next_at": at(left), "until": at(3600 * 9)}
+        self.show(run("compensating", [
+            step("charge", "unknown", unknown=asked("execute", 3600 * 5 + 30)),
+            step("given_up", "unknown", unknown=dict(asked("execute", 0), next_at=None)),
+            step("refund", "applied", compensation_state="unknown",
+                 unknown=asked("compensate", -3))]))
+        terminal = self.terminal("watch", "order-1")
+        self.assertTrue(terminal.until(lambda s: "refund" in s.text))
+        said = {line.split()[1]: " ".join(line.split()[2:])
+                for line in terminal.screen.text.splitlines()[1:4]}
+        self.assertEqual({"charge": "unknown, asks in 5h 00m", "given_up": "unknown",
+                          "refund": "unknown, asking"}, said)
+        self.show(run("abandoned", []))
+        terminal.end()
+
     def test_colors(self):
         """Colour where it is wanted: not with NO_COLOR or --color never, and the picture is the
         same; --color always wins."""

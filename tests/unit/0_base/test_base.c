@@ -283,6 +283,12 @@ static void digests(void **state)
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_true(sha256_from_hex(str_z(hex), &back) && sha256_eq(&hash, &back));
     assert_false(sha256_from_hex(STR("ba"), &back));
+    hash = sha256_hmac(STR("Jefe"), STR("what do ya want for nothing?")); /* RFC 4231, case 2 */
+    sha256_hex(&hash, hex);
+    assert_string_equal(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    hash = sha256_hmac(STR_NONE, STR(""));
+    sha256_hex(&hash, hex);
+    assert_string_equal(hex, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
 static void texts(void **state)

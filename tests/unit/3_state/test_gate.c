@@ -135,8 +135,7 @@ static void after_a_pause_the_rate_allows_a_tenth_of_a_second_at_once(void **sta
 static void repeats_have_their_share_and_ten_a_minute(void **state)
 {
     (void)state;
-    struct gate gate =
-        gate_of(&(struct plan_limits){.retries_limited = true, .retry_percent = 20});
+    struct gate gate = gate_of(&(struct plan_limits){.retries_limited = true, .retry_percent = 20});
     for (int i = 0; i < 10; i++) {
         assert_int_equal(gate_room(&gate, false, NOW).repeats, 10 - i);
         gate_dropped(&gate, gate_sent(&gate, true, NOW));
@@ -184,9 +183,8 @@ static void of_two_words_about_a_service_the_stricter_counts(void **state)
 
 /* --- the breaker --------------------------------------------------------------------------- */
 
-static const struct plan_limits breaking = {.breaker_failures = 3,
-                                            .breaker_window_us = 30 * SECOND_US,
-                                            .breaker_open_us = 15 * SECOND_US};
+static const struct plan_limits breaking = {
+    .breaker_failures = 3, .breaker_window_us = 30 * SECOND_US, .breaker_open_us = 15 * SECOND_US};
 
 static void answer(struct gate *gate, enum gate_outcome outcome, struct wall now)
 {
@@ -415,8 +413,8 @@ static void a_failure_on_the_way_halves_the_cohort(void **state)
 static void repeats_without_a_share_do_not_hold_first_tries_up(void **state)
 {
     (void)state;
-    struct gate gate = gate_of(
-        &(struct plan_limits){.in_flight = 9, .retries_limited = true, .retry_percent = 0});
+    struct gate gate =
+        gate_of(&(struct plan_limits){.in_flight = 9, .retries_limited = true, .retry_percent = 0});
     struct gate_waiter repeat = {0}, other = {0}, first = {0};
     gate.share = 1; /* of the ten a minute: one */
     gate_wait(&gate, &repeat, STR("a"), false, true);

@@ -86,6 +86,8 @@ static void a_poison_2_other_ends(void **state)
         {{.kind = REPLY_SQL, .sqlstate = "57P01"}, OUTCOME_RETRYABLE, false},
         {{.kind = REPLY_SQL, .sqlstate = "23505"}, OUTCOME_REFUSED, false},
         {{.kind = REPLY_SQL, .sqlstate = "42601"}, OUTCOME_REFUSED, false},
+        {{.kind = REPLY_SQL, .sqlstate = "SAG21"}, OUTCOME_REFUSED, false},
+        {{.kind = REPLY_SQL, .sqlstate = "SAG22"}, OUTCOME_CONFLICT, false},
         {{.kind = REPLY_SQL, .commit_lost = true}, OUTCOME_UNKNOWN, false},
     };
     (void)state;

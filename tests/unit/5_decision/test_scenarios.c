@@ -25,6 +25,7 @@
  *     look                           DUE now, as when a gate wakes the run
  *     cancel|pause|resume|compensate|abandon
  *     retry [input JSON | step_input JSON]
+ *     approve|reject STEP [HASH]
  *     answer KEY applied|refused [JSON]    the participant says so by itself
  *     settle STEP applied|not_applied [force]    skip STEP
  *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
@@ -187,6 +188,17 @@ static void record_print(struct scene *scene, const struct run_record *record)
                    STR_ARG(record->event.detail));
         break;
     case RECORD_PIN: break;
+    case RECORD_APPROVAL:
+        buf_printf(&scene->out, "    approval of ");
+        ref_print(scene, &record->approval.ref);
+        buf_printf(&scene->out, " %s", approval_name(record->approval.state));
+        time_print(scene, "until", record->approval.expires_at);
+        if (record->approval.request.ptr)
+            buf_printf(&scene->out, "\n        " STR_FMT "\n        asks " STR_FMT ": " STR_FMT,
+                       STR_ARG(record->approval.request), STR_ARG(record->approval.by),
+                       STR_ARG(record->approval.message));
+        buf_add_char(&scene->out, '\n');
+        break;
     case RECORD_INPUT:
         buf_printf(&scene->out, "    input %u from claim %u: " STR_FMT "\n", record->input.number,
                    record->input.from_claim, STR_ARG(record->input.input));
@@ -485,6 +497,14 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
         event.verb.applied = str_eq(word_next(&rest), STR("applied"));
         event.verb.output = rest_of(rest).len ? rest_of(rest) : STR_NONE;
         event.verb.reason = STR("called back");
+        event.verb.actor = STR("tester");
+        decide(scene, &event);
+        return;
+    }
+    if (event.kind == EVENT_APPROVE || event.kind == EVENT_REJECT) { /* approve STEP [HASH] */
+        event.verb.step = word_next(&rest);
+        event.verb.name = word_next(&rest);
+        event.verb.reason = STR("told to");
         event.verb.actor = STR("tester");
         decide(scene, &event);
         return;

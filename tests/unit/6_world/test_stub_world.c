@@ -26,7 +26,19 @@ static const char workflow[] =
 
 enum { FLIGHT, ROOM, MEAL, TICKET };
 
-static struct plan *plan;
+/* Without keys; but it can be asked. */
+static const char asked_workflow[] =
+    "workflow: trip\n"
+    "run_id: x\n"
+    "services: {inn: {url: \"http://127.0.0.1:2\", idempotency: none}}\n"
+    "steps:\n"
+    "  - id: room\n"
+    "    action: {post: inn/rooms}\n"
+    "    compensate: {delete: inn/rooms}\n"
+    "    reconcile: {get: inn/rooms, applied: \"response.status == 200\", not_applied: "
+    "\"response.status == 404\"}\n";
+
+static struct plan *plan, *asked_plan;
 static struct str outputs[4];
 static struct stub_broken broken;
 
@@ -37,15 +49,19 @@ static int plan_make(void **state)
     diags_init(&diags, "trip.yaml", str_z(workflow));
     plan = dsl_compile(str_z(workflow), NULL, &diags);
     diags_free(&diags);
+    diags_init(&diags, "asked.yaml", str_z(asked_workflow));
+    asked_plan = dsl_compile(str_z(asked_workflow), NULL, &diags);
+    diags_free(&diags);
     for (size_t i = 0; i < ARRAY_LEN(outputs); i++)
         outputs[i] = STR("{}");
-    return plan ? 0 : -1;
+    return plan && asked_plan ? 0 : -1;
 }
 
 static int plan_drop(void **state)
 {
     (void)state;
     plan_unref(plan);
+    plan_unref(asked_plan);
     return 0;
 }
 
@@ -62,17 +78,19 @@ static struct stub_fault refused(uint16_t step)
                         UINT32_MAX);
 }
 
-static void play(const struct stub_fault *faults, uint32_t count, struct stub_result *result)
+static void play_with(struct stub_config config, struct stub_result *result)
 {
     struct arena arena = {0};
-    struct stub_config config = {.plan = plan,
-                                 .run_id = STR("x"),
-                                 .input = json_object_new(&arena, 0),
-                                 .outputs = outputs,
-                                 .faults = faults,
-                                 .faults_count = count};
+    config.run_id = STR("x");
+    config.input = json_object_new(&arena, 0);
+    config.outputs = outputs;
     stub_play(&config, result);
     arena_free(&arena);
+}
+
+static void play(const struct stub_fault *faults, uint32_t count, struct stub_result *result)
+{
+    play_with((struct stub_config){.plan = plan, .faults = faults, .faults_count = count}, result);
 }
 
 static struct stub_effect *effect_of(const struct stub_result *result, uint16_t step,
@@ -156,6 +174,114 @@ static void lost_answers(void **state)
     play(&fault, 1, &result);
     assert_sound(&result);
     assert_int_equal(effect_of(&result, ROOM, DIRECTION_EXECUTE)->effects, 0);
+    stub_result_free(&result);
+}
+
+static void play_asked(const struct stub_fault *faults, uint32_t count,
+                       const struct test_answers *answers, uint32_t answers_count,
+                       struct stub_result *result)
+{
+    play_with((struct stub_config){.plan = asked_plan,
+                                   .faults = faults,
+                                   .faults_count = count,
+                                   .answers = answers,
+                                   .answers_count = answers_count},
+              result);
+}
+
+/* A service that can be asked says what its ledger knows, one that lags what it knew before, and
+ * nothing happens twice. */
+static void questions(void **state)
+{
+    struct stub_fault faults[] = {
+        answers_with(0, (struct test_answer){.kind = TEST_ANSWER_LOST}, 1),
+        {.kind = STUB_FAULT_LAG, .asks = true, .first = 1, .last = 1},
+    };
+    struct stub_result result;
+    (void)state;
+    play_asked(faults, 1, NULL, 0, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPLETED);
+    assert_int_equal(result.calls_count, 1);
+    assert_int_equal(result.asks_count, 1);
+    assert_string_equal(result.asks[0].name.ptr, "room");
+    assert_int_equal(result.unplayed_count, 0);
+    stub_result_free(&result);
+
+    play_asked(faults, 2, NULL, 0, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPLETED);
+    assert_int_equal(result.calls_count, 1);
+    assert_int_equal(result.asks_count, 2);
+    stub_result_free(&result);
+
+    faults[0].answer.kind = TEST_ANSWER_LOST_BEFORE;
+    play_asked(faults, 1, NULL, 0, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPLETED);
+    assert_int_equal(result.calls_count, 2);
+    stub_result_free(&result);
+
+    /* For ever: a person must look. */
+    faults[1] =
+        answers_with(0, (struct test_answer){.kind = TEST_ANSWER_REPLY, .status = 503}, UINT32_MAX);
+    faults[1].asks = true;
+    play_asked(faults, 2, NULL, 0, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_PARKED);
+    assert_int_equal(result.calls_count, 1);
+    stub_result_free(&result);
+}
+
+/* What is accepted is done by the time that the test's own answers say so, else at once; where they
+ * say otherwise than the ledger, they are believed. */
+static void accepted(void **state)
+{
+    const struct test_answer accept = {.kind = TEST_ANSWER_REPLY, .after_us = -1, .status = 202};
+    const struct test_answer says[] = {
+        {.kind = TEST_ANSWER_TIMEOUT, .after_us = -1},
+        {.kind = TEST_ANSWER_REPLY, .after_us = -1, .status = 200},
+        {.kind = TEST_ANSWER_REPLY, .after_us = -1, .status = 404},
+    };
+    struct test_answers answers[] = {
+        {.step = 0, .item = STR(""), .list = &accept, .count = 1},
+        {.step = 0, .item = STR(""), .asks = true, .list = says, .count = 2},
+    };
+    struct stub_result result;
+    (void)state;
+    play_asked(NULL, 0, answers, 1, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPLETED);
+    assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 1);
+    stub_result_free(&result);
+
+    play_asked(NULL, 0, answers, 2, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPLETED);
+    assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 1);
+    assert_true(effect_of(&result, 0, DIRECTION_EXECUTE)->first_at_us > 0);
+    assert_false(result.vouched[0]);
+    stub_result_free(&result);
+
+    /* "It is not there", though its answer was only lost. */
+    const struct test_answer lost[] = {{.kind = TEST_ANSWER_LOST, .after_us = -1},
+                                       {.kind = TEST_ANSWER_REPLY, .after_us = -1}};
+    answers[0].list = lost;
+    answers[0].count = 2;
+    answers[1].list = says + 2;
+    answers[1].count = 1;
+    play_asked(NULL, 0, answers, 2, &result);
+    assert_true(result.vouched[0]);
+    assert_sound(&result);
+    assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 2);
+    stub_result_free(&result);
+
+    /* A fault is another story than the test's: the service tells the truth. */
+    struct stub_fault fault = answers_with(0, (struct test_answer){.kind = TEST_ANSWER_LOST}, 1);
+    play_asked(&fault, 1, answers, 2, &result);
+    assert_false(result.vouched[0]);
+    assert_sound(&result);
+    assert_int_equal(effect_of(&result, 0, DIRECTION_EXECUTE)->effects, 1);
     stub_result_free(&result);
 }
 
@@ -335,6 +461,8 @@ int main(void)
         cmocka_unit_test(completes),
         cmocka_unit_test(turns_back),
         cmocka_unit_test(lost_answers),
+        cmocka_unit_test(questions),
+        cmocka_unit_test(accepted),
         cmocka_unit_test(crashes),
         cmocka_unit_test(cancels),
         cmocka_unit_test(duplicates),
