@@ -11,13 +11,17 @@ static const char *const names[WORLD_SERVICES] = {"keyed", "brief", "keyless"};
  * first, which an outage holds up. */
 #define SHARE_AGE_US (20 * SECOND_US)
 
+/* From numbers of their own: what else happens in a world does not depend on whether there are
+ * limits. */
 void limits_draw(struct world *world)
 {
-    struct rand *rand = &world->rand;
+    struct rand own = rand_seed(rand_mix(world->seed ^ str_hash(STR("limits"))));
+    struct rand *rand = &own;
+    bool limited = rand_chance(rand, 45);
     for (unsigned i = 0; i < WORLD_SERVICES; i++) {
         struct buf text = {0};
         struct world_limits *limits = &world->limits[i];
-        if (world->faults.limits && rand_chance(rand, 70)) {
+        if (limited && rand_chance(rand, 70)) {
             limits->in_flight = 1 + (uint32_t)rand_below(rand, 4);
             buf_printf(&text, ", limits: {in_flight: %u", limits->in_flight);
             if (rand_chance(rand, 40))
@@ -26,7 +30,7 @@ void limits_draw(struct world *world)
                 buf_printf(&text, ", retry_share: %u%%", (unsigned)rand_below(rand, 101));
             buf_add_char(&text, '}');
         }
-        if (world->faults.limits && rand_chance(rand, 60))
+        if (limited && rand_chance(rand, 60))
             buf_printf(&text, ", breaker: {failures: %u, window: %us, open_for: %ums}",
                        1 + (unsigned)rand_below(rand, 4), 1 + (unsigned)rand_below(rand, 20),
                        100 * (1 + (unsigned)rand_below(rand, 60)));
@@ -40,7 +44,8 @@ void limits_draw(struct world *world)
 static int service_of(const struct invocation *invocation)
 {
     for (int i = 0; i < WORLD_SERVICES; i++)
-        if (invocation->request->service && str_eq_z(str_z(names[i]), invocation->request->service->name))
+        if (invocation->request->service &&
+            str_eq_z(str_z(names[i]), invocation->request->service->name))
             return i;
     return -1;
 }
@@ -96,8 +101,7 @@ static void heard(struct world_event *event)
     world_poke(daemon, 0);
 }
 
-static void changed(void *arg, struct str service, enum breaker_state state,
-                    struct wall open_until)
+static void changed(void *arg, struct str service, enum breaker_state state, struct wall open_until)
 {
     struct daemon *daemon = arg;
     struct world *world = daemon->world;

@@ -58,7 +58,6 @@ struct world_faults {
     bool clock_jumps;     /* of daemons, as schedules see them */
     bool tick_lost;       /* answers about ticks are lost, questions are slow */
     bool tick_race;       /* every daemon looks after the schedule, its owner or not */
-    bool limits;          /* services have limits and breakers */
     bool operators;       /* parked runs are retried, settled or abandoned during the heal phase */
 };
 
