@@ -86,7 +86,7 @@ bool admit_has_room(const struct draft *draft, const struct instance *instance,
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     const struct gate_room *room = room_of(draft, action_of(draft, instance, direction));
-    return side_is_held(side) && room && fits(room, side);
+    return side_is_held(side) && (!room || fits(room, side));
 }
 
 struct wall admit_ask_at(const struct draft *draft, const struct plan_action *action)

@@ -23,7 +23,7 @@
 bool admit_request(struct draft *draft, struct instance *instance, enum direction direction,
                    struct effect_state *side);
 
-/* The side is held back, and its service has room for it. */
+/* The side is held back, and its service has room for it, or no limits any more. */
 bool admit_has_room(const struct draft *draft, const struct instance *instance,
                     enum direction direction);
 

@@ -261,6 +261,16 @@ void runner_breaker(struct runner *runner, struct str service, struct wall open_
         gate_open_until(&entry->gate, open_until, runner->now);
 }
 
+void gates_count(const struct runner *runner, struct runner_stats *stats)
+{
+    for (size_t i = 0; i < runner->gates.size; i++)
+        for (struct map_node *node = runner->gates.buckets[i]; node; node = node->chain) {
+            const struct gate *gate = &CONTAINER_OF(node, struct gate_entry, node)->gate;
+            stats->held += gate->waiting + gate->granted;
+            stats->open += gate->breaker != BREAKER_CLOSED;
+        }
+}
+
 void gates_free(struct runner *runner)
 {
     struct map_node *node;

@@ -961,6 +961,7 @@ struct runner_stats runner_stats(const struct runner *runner)
     struct runner_stats stats = runner->stats;
     stats.resident = (uint32_t)runner->slots.count;
     stats.in_flight = (uint32_t)runner->flights.count;
+    gates_count(runner, &stats);
     stats.units_in_flight = runner->sent_count;
     stats.shards = runner->owned ? runner->shards & ~runner->shards_loading : 0;
     return stats;

@@ -125,6 +125,8 @@ struct wall runner_due(struct runner *runner);
 
 struct runner_stats {
     uint32_t resident, in_flight, units_in_flight, queued;
+    uint32_t held;           /* runs that wait for room at a service */
+    uint32_t open;           /* services whose breaker is not closed */
     uint64_t shards;         /* owned and loaded */
     uint64_t units, records; /* acknowledged so far */
     uint64_t started, commands;

@@ -197,6 +197,7 @@ void gates_leave(struct slot *slot);
 /* Wakes those that may go on, in the order of their gates. */
 void gates_pump(struct runner *runner);
 struct wall gates_due(struct runner *runner);
+void gates_count(const struct runner *runner, struct runner_stats *stats);
 void gates_free(struct runner *runner);
 
 /* --- lane.c --- */
