@@ -19,13 +19,13 @@ static bool fits(const struct gate_room *room, const struct effect_state *side)
     return room->sends && (!side->attempts || room->repeats);
 }
 
-/* When nothing may be sent any more; none: there is no such time. */
-static struct wall end_of(const struct plan_action *action, const struct effect_state *side)
+/* From when on nothing may be sent any more (attempt_is_over); none: there is no such time. */
+static struct wall over_at(const struct plan_action *action, const struct effect_state *side)
 {
     struct wall end = side->budget_at;
     if (side->maybe_applied && action->effect == EFFECT_COMPENSABLE)
         end = wall_first(end, side->key_valid_until);
-    return end;
+    return wall_is_set(end) ? wall_add(end, 1) : WALL_NONE;
 }
 
 void admit_in_vain(struct draft *draft, const struct instance *instance, enum direction direction,
@@ -58,25 +58,13 @@ bool admit_request(struct draft *draft, struct instance *instance, enum directio
             side->budget_at = wall_add(now, action->retry.budget_us);
         return true;
     }
-    bool waits = side_is_held(side);
-    struct wall end = end_of(action, side);
-    if (waits && wall_passed(end, now)) {
-        admit_in_vain(draft, instance, direction, side);
-        side->state = side->maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
-        side->next_at = WALL_NONE;
-        side->ended_at = now;
-        draft_effect(draft, instance, direction, side);
-        return false;
-    }
-    if (waits && !wall_passed(side->next_at, now))
+    if (side_is_held(side) && !wall_passed(side->next_at, now))
         return false; /* as it was */
-    if (direction == DIRECTION_COMPENSATE) {
+    if (direction == DIRECTION_COMPENSATE)
         side->budget_at = WALL_NONE;
-        end = end_of(action, side);
-    }
     side->state = STEP_WAITING;
     side->waits_for = room->reason == GATE_BREAKER ? WAITS_BREAKER : WAITS_LIMIT;
-    side->next_at = wall_first(end, wall_add(now, ADMIT_LOOK_AGAIN_US));
+    side->next_at = wall_first(over_at(action, side), wall_add(now, ADMIT_LOOK_AGAIN_US));
     draft_effect(draft, instance, direction, side);
     return false;
 }

@@ -14,12 +14,11 @@
 
 #include "engine/decision.h"
 
-/* Whoever waits is looked at again after this at the latest. */
-#define ADMIT_LOOK_AGAIN_US (5 * MINUTE_US)
+/* Whoever waits is woken when there is room; it is looked at again after this at the latest. */
+#define ADMIT_LOOK_AGAIN_US HOUR_US
 
 /* True if the request of `side`, which is not written yet, may go out: its place is taken, and its
- * budget runs. False after `side` was written as held back, or as ended because its time is over.
- */
+ * budget runs. False after `side` was written as held back. Precondition: its time is not over. */
 bool admit_request(struct draft *draft, struct instance *instance, enum direction direction,
                    struct effect_state *side);
 
