@@ -290,6 +290,10 @@ static void metrics(struct api *api, struct control_request *request)
     metric_one(&out, "saga_runs_resident", "gauge", "Runs in memory.", stats.resident);
     metric_one(&out, "saga_attempts_in_flight", "gauge", "Attempts that wait for an answer.",
                stats.in_flight);
+    metric_one(&out, "saga_runs_held", "gauge",
+               "Waits for room at a service: its limits or its breaker leave none.", stats.held);
+    metric_one(&out, "saga_breakers_open", "gauge", "Services whose breaker is not closed.",
+               stats.open);
     metric_one(&out, "saga_shards_owned", "gauge", "Shards owned and loaded, of 64.",
                (uint64_t)__builtin_popcountll(stats.shards));
     metric_one(&out, "saga_database_up", "gauge", "1 if the database can be reached.",
@@ -352,6 +356,7 @@ static const struct route {
     {CONTROL_POST, "/v1/answers", answers_take, NULL},
     {CONTROL_GET, "/v1/dead", dead_list, NULL},
     {CONTROL_GET, "/v1/bulk", NULL, "select saga.bulk_json_v1(null)"},
+    {CONTROL_GET, "/v1/services", NULL, "select saga.services_json_v1()"},
     {CONTROL_GET, "/v1/approvals", NULL, "select saga.approvals_json_v1()"},
     {CONTROL_GET, "/v1/audit", audit_list, NULL},
     {CONTROL_POST, "/v1/audit/verify", audit_verify, NULL},

@@ -108,6 +108,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
                     .signal = text_of(waiting, "signal"),
                     .queue = text_of(waiting, "queue"),
                     .child = text_of(waiting, "child"),
+                    .service = text_of(waiting, "service"),
                     .taken = taken && taken->kind == JSON_BOOL && taken->boolean},
         .input = member(json, "input"),
         .output = member(json, "output"),
@@ -426,6 +427,12 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
                             STR_ARG(run->waiting.queue));
     if (run->waiting.child.len)
         return arena_printf(arena, "a run of \"" STR_FMT "\"", STR_ARG(run->waiting.child));
+    if (run->waiting.service.len)
+        return arena_printf(arena,
+                            str_eq_z(run->waiting_for, "breaker")
+                                ? "the breaker of the service \"" STR_FMT "\" to close"
+                                : "room under the limits of the service \"" STR_FMT "\"",
+                            STR_ARG(run->waiting.service));
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 

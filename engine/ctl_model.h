@@ -38,7 +38,7 @@ struct model_run {
     struct str id, workflow, version, tenant, state, cause, waiting_for, reason, parent;
     bool paused;
     struct { /* the step that the wait is about; all "" if there is none, or it is not known */
-        struct str step, signal, queue, child;
+        struct str step, signal, queue, child, service;
         bool taken; /* a worker has the task */
     } waiting;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */

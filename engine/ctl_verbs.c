@@ -435,6 +435,11 @@ const struct ctl_verb ctl_verbs[] = {
          },
      .run = ctl_verb_migrate},
 
+    {.name = "services",
+     .group = GROUP_DAEMON,
+     .args = "",
+     .summary = "list services: what is sent to them, what waits, whose breaker is open",
+     .run = ctl_verb_services},
     {.name = "daemons",
      .group = GROUP_DAEMON,
      .args = "",

@@ -142,6 +142,7 @@ int ctl_verb_approve(struct ctl *ctl); /* and reject */
 int ctl_verb_audit(struct ctl *ctl);
 int ctl_verb_bulk(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
+int ctl_verb_services(struct ctl *ctl);
 int ctl_verb_conform(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);

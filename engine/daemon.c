@@ -1,6 +1,7 @@
 #include "engine/daemon.h"
 
 #include "engine/api.h"
+#include "engine/breakers.h"
 #include "engine/failpoint.h"
 #include "engine/invoke.h"
 #include "engine/invoke_sql.h"
@@ -37,6 +38,7 @@ struct daemon {
     struct api *api;
     struct schedules *schedules;
     struct bulks *bulks;
+    struct breakers *breakers;
     struct control *control;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -406,13 +408,18 @@ static const struct plan *daemon_child_plan(void *arg, struct str workflow,
 
 static void runner_open(struct daemon *daemon)
 {
+    struct breakers_options breakers = {
+        .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    daemon->breakers = breakers_new(&breakers);
     struct runner_config config = {.env = daemon->env,
+                                   .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
+    breakers_run(daemon->breakers, daemon->runner);
 }
 
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
@@ -475,6 +482,7 @@ void daemon_close(struct daemon *daemon)
     store_pg_close(daemon->store);
     schedules_free(daemon->schedules);
     bulks_free(daemon->bulks);
+    breakers_free(daemon->breakers);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -531,6 +539,7 @@ void daemon_drain(struct daemon *daemon)
         control_stop(daemon->control);
     schedules_stop(daemon->schedules);
     bulks_stop(daemon->bulks);
+    breakers_stop(daemon->breakers);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

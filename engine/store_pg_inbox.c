@@ -328,6 +328,10 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
         buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
+    if (step->compensate.kind != ACTION_NONE && step->compensate.service != PLAN_SERVICE_NONE) {
+        buf_add_z(out, ", \"compensate_service\": ");
+        json_write_string(str_z(plan->services[step->compensate.service].name), out);
+    }
     again_describe("again", action, out);
     again_describe("compensate_again", &step->compensate, out);
     queue_describe("queue", action, out);

@@ -64,7 +64,9 @@ begin
                        'signal', case when o.waiting_for = 'signal' then o.signal end,
                        'queue', case when o.waiting_for = 'worker' then o.queue end,
                        'taken', o.waiting_for = 'worker' and o.step_state = 'claimed',
-                       'child', case when o.waiting_for = 'child' then o.child end)
+                       'child', case when o.waiting_for = 'child' then o.child end,
+                       'service', case when o.waiting_for in ('limit', 'breaker')
+                                       then o.service end)
               from saga.waiting_v1 o
              where o.shard = v_shard and o.run_id = p_run_id and o.step_id is not null),
         'input', r.input, 'output', r.output, 'error', r.error,

@@ -214,6 +214,12 @@ class Output(CtlCase):
             {"workflow": "order", "version": "1.0", "hash": "ab" * 32, "steps": [{}, {}, {}, {}],
              "description": "Reserve stock, charge the card.", "applied_at": at(-7200),
              "applied_by": "uid:0", "current": True}]})
+        self.fake.on("GET", "/v1/services", {"services": [
+            {"service": "mail", "state": "closed", "in_flight": 0, "waiting": 0,
+             "open_until": None, "daemons": "", "why": ""},
+            {"service": "payments", "state": "open", "in_flight": 2, "waiting": 17,
+             "open_until": at(12), "daemons": "sagad-1",
+             "why": "it failed too often: nothing is sent to it"}]})
         self.fake.on("GET", "/v1/daemons", {"daemons": [
             {"daemon": "sagad-1", "alive": True, "left_cleanly": False, "shards": 40,
              "open_runs": 12, "epoch": 3, "units": 4711, "last_seen": at(-630),
@@ -248,7 +254,7 @@ class Output(CtlCase):
         return [["validate", self.order], ["apply", self.order], ["workflows"], ["schema"],
                 ["run", "order"], ["list"], ["show", "order-1"], ["wait", "order-3"],
                 ["events", "order-1"], ["explain", "order-1"], ["explain", "E203"],
-                ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["daemons"],
+                ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["services"], ["daemons"],
                 ["audit"], ["audit", "list", "--run", "order-1"], ["audit", "verify"],
                 ["bulk"], ["bulk", "show", "b1"], ["bulk", "stop", "b1"],
                 ["answer", "order-1:charge:execute", "--applied"],
@@ -315,7 +321,7 @@ class Output(CtlCase):
         self.world()
         for command, names in ((["list"], "order-1\norder-2\norder-3\n"),
                                (["workflows"], "order\n"), (["dead"], "order-1\n"),
-                               (["daemons"], "sagad-1\nsagad-2\n"),
+                               (["services"], "mail\npayments\n"), (["daemons"], "sagad-1\nsagad-2\n"),
                                (["audit"], "cd" * 32 + "\n" + "ab" * 32 + "\n"), (["ping"], "sagad-1\n"),
                                (["show", "order-1"], "order-1\n"),
                                (["dead", "show", "order-1"], "order-1\n"),
@@ -351,7 +357,7 @@ class Output(CtlCase):
                 ("explain_completed", ["explain", "order-3"]),
                 ("audit", ["audit"]), ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
                 ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
-                ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
+                ("services", ["services", "-o", "wide"]), ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
                 ("wait", ["wait", "order-3"]), ("states", ["explain", "--states"]),
                 ("cancel", ["cancel", "order-1", "--reason", "x"])):
             result = self.ctl(*command)
@@ -368,6 +374,7 @@ class Output(CtlCase):
                 ({"queue": "slips"}, 'a worker to take its task from the queue "slips", for step gate'),
                 ({"queue": "slips", "taken": True},
                  'a worker, which has its task of the queue "slips", for step gate'),
+                ({"service": "pay"}, 'room under the limits of the service "pay", for step gate'),
                 ({"child": "archive"}, 'a run of "archive", for step gate'),
                 ({}, "the answer of a service, for step gate")):
             add_run(self.fake, run("running", [step("gate", "claimed", stays="it is only paper")],
@@ -451,6 +458,7 @@ class Output(CtlCase):
             "order-1", "order-2"]} if r.document.get("dry_run") else Answer(
                 {"bulk_id": "b1", "total": 2}, 202))
         self.fake.on("GET", "/v1/dead", {"dead": []})
+        self.fake.on("GET", "/v1/services", {"services": []})
         self.fake.on("GET", "/v1/daemons", {"daemons": []})
         for verb, member in (("list", "runs"), ("workflows", "workflows"), ("dead", "dead"),
                              ("daemons", "daemons")):

@@ -7,8 +7,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 from ctl_case import CtlCase, main  # noqa: E402
 
 VERBS = ("validate apply diff test graph workflows schema run list show watch wait events explain dead audit cancel "
-         "pause resume compensate abandon retry settle skip signal answer bulk migrate daemons ping completion help").split()
-LATER = ("init doctor services ui "
+         "pause resume compensate abandon retry settle skip signal answer bulk migrate services daemons ping completion help").split()
+LATER = ("init doctor ui "
          "mcp").split()
 
 # arguments: what the one line on stderr must contain
