@@ -155,7 +155,8 @@ def a_breaker_opens_tries_once_and_lets_the_undo_go_first(env):
     assert after[1].at - after[0].at > 0.04, [r.at - after[0].at for r in after[:5]]
     round_two = [r for r in after if after[0].at + 0.04 < r.at < after[1].at + 0.04]
     assert 1 <= len(round_two) <= 3, [r.at - after[0].at for r in after]
-    assert env.sql("select state from saga.service_state") == "closed"
+    wait_until("it is told that it works", lambda: env.sql(
+        "select state from saga.service_state") == "closed")
     assert env.sql("select count(*) from saga.effect where direction = 'compensate' "
                    "and attempts = 2") == "1"
 
@@ -243,7 +244,8 @@ def two_daemons_share_limits_and_breakers(env):
     assert len(ledger.requests) == seen, ledger.requests[seen:]
     wait_all(env, owned["a"] + owned["b"])
     assert ledger.requests[seen].at - opened > 3, "it was not shut"
-    assert env.sql("select state from saga.services where service = 'svc'") == "closed"
+    wait_until("it is told that it works", lambda: env.sql(
+        "select state from saga.services where service = 'svc'") == "closed")
 
 
 @case
