@@ -44,6 +44,7 @@ struct runner *runner_new(const struct runner_config *config, const struct port_
 
 void work_free(struct work *work)
 {
+    gates_forgo(work);
     plan_unref(work->plan);
     arena_free(&work->arena);
     free(work);
@@ -59,6 +60,7 @@ static void input_free(struct input *input)
 void slot_free(struct runner *runner, struct slot *slot)
 {
     ASSERT(!slot->flights && !slot->head && !slot->busy);
+    gates_leave(slot);
     map_remove(&runner->slots, &slot->node);
     heap_remove(&runner->due, &slot->due);
     run_free(slot->run);
@@ -70,6 +72,7 @@ static void flight_free(struct runner *runner, struct flight *flight)
 {
     map_remove(&runner->flights, &flight->node);
     flight->slot->flights--;
+    passage_forgo(&flight->passage);
     free(flight->item);
     free(flight);
 }
@@ -531,6 +534,7 @@ void runner_free(struct runner *runner)
     map_free(&runner->slots);
     map_free(&runner->flights);
     map_free(&runner->children);
+    gates_free(runner);
     heap_free(&runner->due);
     arena_free(&runner->leaving_arena);
     free(runner);
@@ -675,7 +679,9 @@ static void work_decide(struct runner *runner, struct work *work)
     work->event.env = runner->config.env;
     work->event.people = runner->config.people;
     work->event.hold = runner->draining;
+    gates_open(runner, work);
     run_decide(slot->run, &work->event, &work->arena, &work->decision);
+    gates_pass(runner, work);
     work->durable = durable_count(&work->decision);
     heap_remove(&runner->due, &slot->due);
     slot->busy = true;
@@ -722,7 +728,8 @@ static bool wants_fresh_connection(const struct plan_action *action)
            (action->effect == EFFECT_COMPENSABLE && !action->idempotency.ttl_us);
 }
 
-void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
+void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command,
+                    struct passage *passage)
 {
     if (command->rendered.request.action->kind == ACTION_CHILD && runner->config.plans.find) {
         child_invoke(runner, slot, command);
@@ -737,6 +744,10 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     flight->ref.item.ptr = flight->item;
     flight->attempt = command->attempt;
     flight->asks = command->kind == COMMAND_ASK;
+    if (passage) {
+        flight->passage = *passage;
+        passage->entry = NULL;
+    }
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
@@ -781,7 +792,7 @@ void work_finish(struct runner *runner, struct work *work)
     for (uint32_t i = 0; i < work->decision.commands_count; i++) {
         const struct run_command *command = &work->decision.commands[i];
         if (command->kind == COMMAND_INVOKE || command->kind == COMMAND_ASK)
-            command_invoke(runner, slot, command);
+            command_invoke(runner, slot, command, work->passages ? &work->passages[i] : NULL);
         else if (command->kind == COMMAND_ROLLBACK)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
         else if (command->kind == COMMAND_CHILD_CANCEL && runner->config.plans.find)
@@ -796,6 +807,7 @@ void work_finish(struct runner *runner, struct work *work)
     for (uint32_t i = 0; i < work->decision.records_count; i++)
         if (work->decision.records[i].kind == RECORD_RUN)
             runner->stats.entered[work->decision.records[i].run.state]++;
+    gates_wait(runner, slot);
     answer_send(work, &answer);
     child_ended(runner, slot->run);
     if (work->durable)
@@ -809,6 +821,7 @@ void work_finish(struct runner *runner, struct work *work)
         return;
     }
     if (quarantined) { /* the image holds what the database refused */
+        gates_leave(slot);
         run_free(slot->run);
         slot->run = NULL;
         slot->loading = slot->head != NULL;
@@ -844,6 +857,8 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->event.reply.attempt = flight->attempt;
     work->event.reply.asked = flight->asks;
     work->event.reply.reply = reply;
+    work->answered = flight->passage;
+    flight->passage.entry = NULL;
     runner->stats.replies[reply->kind]++;
     flight_free(runner, flight);
     work_queue(runner, work);
@@ -867,6 +882,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
         runner->invoke.drop(runner->invoke.arg, flight->id);
         flight_free(runner, flight);
     }
+    gates_leave(slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->loading = true;
@@ -956,7 +972,9 @@ void runner_turn(struct runner *runner, struct wall now)
         input_drain(runner);
         if (!runner->draining)
             due_queue(runner);
+        gates_pump(runner);
         ready_decide(runner);
+        gates_pump(runner);
         lane_pump(runner);
     } while (runner->inputs || (runner->ready && !runner->open));
 }
@@ -967,11 +985,11 @@ bool runner_has_work(const struct runner *runner)
     return runner->inputs || (runner->ready && room && runner->owned && runner->store_is_up);
 }
 
-struct wall runner_due(const struct runner *runner)
+struct wall runner_due(struct runner *runner)
 {
     /* A draining runner lets due times wait: naming one would wake its owner over and over. */
     struct heap_node *top = runner->draining ? NULL : heap_top(&runner->due);
-    return top ? (struct wall){top->key} : WALL_NONE;
+    return wall_first(top ? (struct wall){top->key} : WALL_NONE, gates_due(runner));
 }
 
 bool runner_is_idle(const struct runner *runner)
@@ -990,6 +1008,7 @@ struct runner_stats runner_stats(const struct runner *runner)
     struct runner_stats stats = runner->stats;
     stats.resident = (uint32_t)runner->slots.count;
     stats.in_flight = (uint32_t)runner->flights.count;
+    gates_count(runner, &stats);
     stats.units_in_flight = runner->sent_count;
     stats.shards = runner->owned ? runner->shards & ~runner->shards_loading : 0;
     return stats;

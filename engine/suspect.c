@@ -38,10 +38,12 @@ static void stop(struct draft *draft, const struct plan_action *action, enum unk
                               "the database was restored to an earlier time, and what was sent "
                               "since is not known");
     if (way == UNKNOWN_ASK && action->reconcile) {
+        side->waits_for = WAITS_NONE;
         ask_begin(draft, action, side, 0);
         return;
     }
     side->state = STEP_UNKNOWN;
+    side->waits_for = WAITS_NONE;
     side->next_at = WALL_NONE;
     side->ended_at = draft->event->now;
 }
@@ -66,8 +68,9 @@ bool suspect_recover(struct draft *draft, struct instance *instance, enum direct
     struct effect_state side = *instance_side(instance, direction);
     bool offered = side.state == STEP_WAITING && action->kind == ACTION_WORKER &&
                    side.approval != APPROVAL_PENDING && !instance_is_loop(draft->run, instance);
+    bool unsent = side.state == STEP_RETRYING || side_is_held(&side) || offered;
     if (!wall_is_set(draft->run->start.suspect_from) || is_harmless(action) || side.maybe_applied ||
-        (side.state != STEP_RETRYING && !offered))
+        !unsent)
         return false;
     enum unknown_way way = doubt(draft, action, &side);
     if (way != UNKNOWN_REPEAT)

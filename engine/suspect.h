@@ -16,8 +16,8 @@
  * then the side is written as one that is asked about, or that waits for a person. */
 bool suspect_hold(struct draft *draft, struct instance *instance, enum direction direction,
                   struct effect_state *side);
-/* After a load: the same for what was to be sent again, or was offered to workers. True if the side
- * has changed. */
+/* After a load: the same for what was to be sent again, or was offered to workers, or waited for
+ * room at its service. True if the side has ended or is asked about. */
 bool suspect_recover(struct draft *draft, struct instance *instance, enum direction direction);
 /* The side waits for a person because of the restore, and nothing was sent since. */
 bool suspect_is_held(const struct effect_state *side);

@@ -38,7 +38,12 @@ begin
            select r.run_id from saga.run r
             where r.shard = p_shard
               and r.run_id >= i.id || '~' and r.run_id < i.id || E'\x7f') f
-     where saga.retire_due_v1(p_shard, i.id, p_default, v_now);
+     where saga.retire_due_v1(p_shard, i.id, p_default, v_now)
+       and not exists ( -- a verb for many runs still has to read what came of it here
+           select from saga.bulk_request q
+             join saga.bulk_run b on b.bulk_id = q.bulk_id
+            where q.ended_at is null and b.outcome is null and b.number <= q.released
+              and (b.run_id = i.id or b.run_id like i.id || '~%'));
     if v_ids is null then
         return 0;
     end if;
