@@ -11,8 +11,10 @@
 #define REST_FACTOR 10 /* at most a tenth of the time is spent on looking */
 #define AGAIN_US (500 * MS_US)
 #define FIND_RUNS 500
-/* A batch is aimed at this time, which is also how long the next one waits. */
-#define BATCH_US (20 * MS_US)
+/* A batch is aimed at this time, and the next one waits so many times as long as it took: what runs
+ * is worth more. */
+#define BATCH_US (10 * MS_US)
+#define BATCH_PAUSE 4
 #define BATCH_MIN 4
 #define BATCH_MAX 256
 
@@ -263,7 +265,7 @@ static void retired(void *arg, const struct store_answer *answer)
         retention->batch = MAX(retention->batch / 2, BATCH_MIN);
     else if (took_us < BATCH_US / 2)
         retention->batch = MIN(retention->batch * 2, BATCH_MAX);
-    go_on(retention, took_us);
+    go_on(retention, took_us * BATCH_PAUSE);
 }
 
 static void batch_ask(struct retention *retention)
