@@ -17,6 +17,7 @@
 #include "engine/log.h"
 #include "engine/runner_impl.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox);
@@ -176,11 +177,12 @@ static int owner_check(const struct runner *runner, struct str run_id, struct er
     return 0;
 }
 
-static int slot_check(const struct slot *slot, struct err *err)
+static int slot_check(const struct slot *slot, uint32_t limit, struct err *err)
 {
-    if (slot && slot->queued >= RUN_EVENTS_MAX)
-        return err_set(err, ERR_LIMIT, "%d requests wait for the run \"" STR_FMT "\" already",
-                       RUN_EVENTS_MAX, STR_ARG(slot->id));
+    if (slot && slot->queued >= limit)
+        return err_set(err, ERR_LIMIT,
+                       "%" PRIu32 " requests wait for the run \"" STR_FMT "\" already",
+                       slot->queued, STR_ARG(slot->id));
     return 0;
 }
 
@@ -191,7 +193,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
     struct slot *slot = slot_find(runner, start->run_id);
     int code = owner_check(runner, start->run_id, err);
     if (!code)
-        code = slot_check(slot, err);
+        code = slot_check(slot, RUN_EVENTS_MAX, err);
     if (code)
         return code;
     if (!slot && runner->slots.count >= runner->config.resident_max)
@@ -238,7 +240,7 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     struct slot *slot = slot_find(runner, verb->run_id);
     int code = owner_check(runner, verb->run_id, err);
     if (!code)
-        code = slot_check(slot, err);
+        code = slot_check(slot, verb->token.len ? RUN_REPORTS_MAX : RUN_EVENTS_MAX, err);
     if (code)
         return code;
     if (!slot) {
