@@ -14,7 +14,8 @@ static const char *residue_why(const struct instance *instance, const struct und
     case UNDO_ASK: return "unknown";
     case UNDO_DUE: return unknown ? "unknown" : "not_undone";
     case UNDO_BLOCKED:
-        return undo->reason == PARK_OUTCOME_UNKNOWN || undo->reason == PARK_KEY_CONFLICT
+        return undo->reason == PARK_OUTCOME_UNKNOWN || undo->reason == PARK_KEY_CONFLICT ||
+                       (undo->reason == PARK_SUSPECT && unknown)
                    ? "unknown"
                    : "not_undone";
     case UNDO_NOTHING:

@@ -573,7 +573,7 @@ static void load_run_arrived(struct world_event *event)
     struct row_run *row = world_row(event->world, id);
     if (row)
         row_load(event->world, daemon, row, false);
-    runner_load_run_done(daemon->runner, id);
+    runner_load_run_done(daemon->runner, id, RUN_NONE);
     world_poke(daemon, 0);
 }
 
