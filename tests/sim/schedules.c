@@ -17,7 +17,7 @@
 struct sim_tick {
     struct wall at;
     enum tick_answer dealt; /* NONE: not dealt with (yet) */
-    bool waits;             /* the run before it was open when it came, under `queue` */
+    struct str waits_for;   /* the run that was open when it came, under `queue`; absent: none */
 };
 
 /* A row of the inbox. */
@@ -351,8 +351,9 @@ static void tick_comes(struct world_event *event)
 {
     struct sim_tick *tick = event->data;
     struct sim_schedule *schedule = event->world->schedule;
-    tick->waits = schedule->exists && schedule->plan->schedule->overlap == OVERLAP_QUEUE &&
-                  last_run_is_open(schedule);
+    if (schedule->exists && schedule->plan->schedule->overlap == OVERLAP_QUEUE &&
+        last_run_is_open(schedule))
+        tick->waits_for = schedule->last_run;
 }
 
 /* --- the schedule of a world ----------------------------------------------------------------- */
@@ -432,6 +433,15 @@ static bool is_stuck(const struct world *world)
            schedule->plan->schedule->overlap == OVERLAP_QUEUE;
 }
 
+/* It waited for a run; not for one whose end was decided before the tick and written after it. */
+static bool has_waited(const struct sim_schedule *schedule, const struct sim_tick *tick)
+{
+    if (!tick->waits_for.ptr)
+        return false;
+    const struct row_run *row = world_row(schedule->world, tick->waits_for);
+    return !row || !wall_is_set(row->now.ended_at) || paced(row->now.ended_at.us).us >= tick->at.us;
+}
+
 /* It must be dealt with before the world may end. */
 static bool is_owed(const struct sim_schedule *schedule, const struct sim_tick *tick)
 {
@@ -444,7 +454,7 @@ static bool is_owed(const struct sim_schedule *schedule, const struct sim_tick *
     /* Of two that look, one may not know that there was a run to wait for; and a clock that has
      * jumped over the minute of a tick has missed it. */
     const struct world_faults *faults = &schedule->world->faults;
-    return tick->waits && !faults->tick_race && !faults->clock_jumps;
+    return has_waited(schedule, tick) && !faults->tick_race && !faults->clock_jumps;
 }
 
 bool schedule_rests(const struct world *world)
