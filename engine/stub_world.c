@@ -386,10 +386,21 @@ static void stub_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 
 static void ledger_effect(struct stub_world *world, struct stub_effect *effect)
 {
+    effect->known_at_us = world->now;
     if (!effect->effects++) {
         effect->order = ++world->order;
         effect->first_at_us = world->now;
     }
+}
+
+/* A repeat under a key that the service remembers does nothing. */
+static bool is_known(const struct stub_world *world, struct stub_effect *effect)
+{
+    bool kept = !effect->ttl_us || world->now <= effect->known_at_us + effect->ttl_us;
+    if (!effect->honours_key || !effect->effects)
+        return false;
+    effect->forgotten = effect->forgotten || !kept;
+    return kept;
 }
 
 static struct flight *flight_find(struct stub_world *world, uint64_t id)
@@ -500,7 +511,9 @@ static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
         .item = ref->item,
         .direction = ref->direction,
         .honours_key = own || action->idempotency.ttl_us > 0,
-        .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT,
+        .ttl_us = own ? 0 : action->idempotency.ttl_us,
+        .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT ||
+                      (action->on_unknown == ON_UNKNOWN_RETRY && !action->idempotency.ttl_us),
     };
     *world->effects_tail = effect;
     world->effects_tail = &effect->next;
@@ -712,6 +725,36 @@ static bool work_done(struct stub_world *world, struct flight *flight)
     return true;
 }
 
+/* Whoever hears nothing (the daemon is away) says it again. */
+static void called_back(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct stub_effect *effect = event->data;
+    struct runner_verb verb = {.kind = EVENT_ANSWER,
+                               .run_id = world->config->run_id,
+                               .name = effect->key,
+                               .applied = effect->effects > 0,
+                               .output = effect->output,
+                               .reason = STR("called back"),
+                               .actor = STR("test")};
+    struct err err;
+    if (!world->runner || runner_verb(world->runner, &verb, NULL, NULL, &err) != 0) {
+        schedule(world, 100 * MS_US, effect, called_back);
+        return;
+    }
+    tell(world, "the service says by itself that " STR_FMT " is %s", STR_ARG(effect->key),
+         verb.applied ? "applied" : "refused");
+    daemon_poke(world, 0);
+}
+
+static void call_back(struct stub_world *world, struct flight *flight)
+{
+    const struct stub_fault *fault =
+        fault_find(world, STUB_FAULT_CALLBACK, &flight->target, flight->send);
+    if (fault)
+        schedule(world, fault->after_us, flight->effect, called_back);
+}
+
 static void reply_arrived(struct stub_event *event)
 {
     struct flight *flight = event->data;
@@ -746,16 +789,17 @@ static void request_arrived(struct stub_event *event)
     struct stub_world *world = event->world;
     struct flight *flight = event->data;
     struct stub_effect *effect = flight->effect;
-    bool known = effect->honours_key && effect->effects;
+    bool known = false;
     struct buf text = {0};
     reply_make(world, flight);
     unsigned arrivals = is_duplicated(world, flight) ? 2 : 1;
     for (unsigned i = 0; i < arrivals; i++) {
         effect->duplicates += i;
-        known = effect->honours_key && effect->effects;
+        known = is_known(world, effect);
         if (work_done(world, flight) && !known && !flight->own_database)
             ledger_effect(world, effect);
     }
+    call_back(world, flight);
     said(&flight->reply, &text);
     if (flight->answer.kind == TEST_ANSWER_LOST) {
         tell(world, STR_FMT " is done, its answer is lost", STR_ARG(flight->name));
@@ -927,7 +971,8 @@ static void ledger_tell(struct stub_world *world, struct flight *flight)
         truth = OUTCOME_APPLIED;
     else if (effect->refused)
         truth = OUTCOME_REFUSED;
-    if (fault_find(world, STUB_FAULT_LAG, &flight->target, flight->send))
+    const struct stub_fault *lag = fault_find(world, STUB_FAULT_LAG, &flight->target, flight->send);
+    if (lag && (!lag->after_us || world->now < effect->first_at_us + lag->after_us))
         truth = OUTCOME_RETRYABLE;
     if (!stub_ask_answer(&question, truth, effect->output, world->arena, &flight->reply))
         unplayed_note(world, flight, truth);
@@ -1118,7 +1163,7 @@ static void task_done(struct stub_event *event)
     task->over = true;
     reply_make(world, &task->flight);
     bool lost = task->flight.answer.kind == TEST_ANSWER_LOST;
-    bool known = effect->honours_key && effect->effects;
+    bool known = is_known(world, effect);
     if (work_done(world, &task->flight) && !known)
         ledger_effect(world, effect);
     tell(world, STR_FMT "%s", STR_ARG(task->flight.name),
