@@ -16,6 +16,7 @@
 
 #define LEAD_US MS_US /* the daemon is there before the client */
 /* Whoever hears nothing (the daemon died) asks again after that. */
+#define APPROVER "approver"
 #define ASK_AGAIN_US (5 * SECOND_US)
 
 struct stub_event {
@@ -293,6 +294,21 @@ static void record_tell(struct stub_world *world, const struct unit_run *run,
     }
 }
 
+static void verb_schedule(struct stub_world *world, int64_t delay_us, const struct test_verb *verb);
+
+/* The test's obliging person. */
+static void approval_give(struct stub_world *world, const struct record_approval *approval)
+{
+    if (approval->state != APPROVAL_PENDING || !world->config->approves)
+        return;
+    struct test_verb *verb = arena_new(world->arena, struct test_verb);
+    *verb = (struct test_verb){.verb = "approve",
+                               .step = effect_name(world, &approval->ref),
+                               .reason = STR("test"),
+                               .name = STR("")};
+    verb_schedule(world, 0, verb);
+}
+
 static void unit_write(struct stub_world *world, const struct unit *unit)
 {
     struct stub_row *row = &world->out->row;
@@ -311,6 +327,8 @@ static void unit_write(struct stub_world *world, const struct unit *unit)
                 if (record->kind == RECORD_RUN && record->run.state != row->now.state)
                     world->out->ended_us = since_submit(world);
                 broken(world, stub_row_write(row, record));
+                if (record->kind == RECORD_APPROVAL)
+                    approval_give(world, &record->approval);
             }
         world->row_exists = true;
     }
@@ -1302,7 +1320,7 @@ static void verb_now(struct stub_event *event)
                                .run_id = world->config->run_id,
                                .step = verb->step,
                                .reason = verb->reason,
-                               .actor = STR("test"),
+                               .actor = world->config->approves ? STR(APPROVER) : STR("test"),
                                .output = verb->output,
                                .name = verb->name,
                                .applied = verb->applied};
@@ -1363,6 +1381,24 @@ static void submit(struct stub_event *event)
 
 /* --- the world --------------------------------------------------------------------------- */
 
+/* One person who has not submitted the run and is in every group that a step asks for. */
+static const struct json *people_make(struct stub_world *world)
+{
+    const struct plan *plan = world->config->plan;
+    struct arena *arena = world->arena;
+    struct json *people = json_list_new(arena, 1), *person = json_object_new(arena, 3);
+    struct json *ids = json_list_new(arena, 1), *groups = json_list_new(arena, plan->steps_count);
+    json_list_add(ids, json_string_z(arena, APPROVER));
+    for (uint16_t i = 0; i < plan->steps_count; i++)
+        if (plan->steps[i].approve && plan->steps[i].approve->by == APPROVE_BY_GROUP)
+            json_list_add(groups, json_string_z(arena, plan->steps[i].approve->group));
+    json_object_add_z(person, "name", json_string_z(arena, APPROVER));
+    json_object_add_z(person, "ids", ids);
+    json_object_add_z(person, "groups", groups);
+    json_list_add(people, person);
+    return people;
+}
+
 static void stub_changed(void *arg, const struct run *run)
 {
     broken(arg, run_check(run));
@@ -1372,6 +1408,7 @@ static void daemon_boots(struct stub_event *event)
 {
     struct stub_world *world = event->world;
     struct runner_config config = {.env = world->config->env,
+                                   .people = world->config->approves ? people_make(world) : NULL,
                                    .tasks = {.arg = world, .offer = stub_offer}};
     struct port_store store = {.arg = world,
                                .encode = stub_encode,
@@ -1397,7 +1434,8 @@ static void daemon_boots(struct stub_event *event)
 /* Without an event left nothing will ever happen again. */
 static void events_play(struct stub_world *world)
 {
-    for (uint32_t i = 0; i < STUB_EVENTS_MAX && !world->out->broken; i++) {
+    uint32_t most = world->config->events_max ? world->config->events_max : STUB_EVENTS_MAX;
+    for (uint32_t i = 0; i < most && !world->out->broken; i++) {
         struct stub_event *event = world->first;
         if (!event) {
             world->out->at_rest = true;

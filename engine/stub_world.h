@@ -53,6 +53,8 @@ struct stub_config { /* borrowed while the world is played */
     const struct test_verb *verbs;
     const struct stub_fault *faults;
     uint32_t answers_count, verbs_count, faults_count;
+    bool approves;       /* somebody approves whatever a person is asked for, at once */
+    uint32_t events_max; /* 0: STUB_EVENTS_MAX */
 };
 
 /* A send, or a question. Its text is "charge", "send.3" or "charge:compensate". */

@@ -118,7 +118,7 @@ class Usage(CtlCase):
             self.assert_exit(2, result)
             self.assertIn("not supported by this version", result.err)
             self.assertNotIn("\n  %s " % verb, overview)
-        for args in (["run", "order", "--dry-run"], ["list", "--where", "$.x"], ["show", "r", "--effects"],
+        for args in (["list", "--where", "$.x"], ["show", "r", "--effects"],
                      ["retry", "r", "--input", "{}", "--reason", "x"],
                      ["retry", "r", "--step-input", "{}", "--reason", "x"],
                      ["cancel", "--state", "parked", "--reason", "x"]):
