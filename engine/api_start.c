@@ -121,14 +121,15 @@ static int start_at_read(const struct json *value, struct wall *out, struct err 
 static bool taken_elsewhere(struct submission *submission, struct str tenant, struct str workflow)
 {
     struct control_request *request = submission->request;
+    if (str_eq(tenant, submission->tenant) && str_eq(workflow, submission->workflow))
+        return false;
+    submission->api->conflicts++;
     if (!str_eq(tenant, submission->tenant))
         control_problem(request, 409, "run_id_taken", NULL, "the run id is taken");
-    else if (!str_eq(workflow, submission->workflow))
+    else
         control_problem(request, 409, "run_id_conflict", NULL,
                         "the run id \"" STR_FMT "\" was used for the workflow \"" STR_FMT "\"",
                         STR_ARG(submission->run_id), STR_ARG(workflow));
-    else
-        return false;
     return true;
 }
 
@@ -157,6 +158,7 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
 
 static void conflict_answer(struct submission *submission)
 {
+    submission->api->conflicts++;
     const char *params[] = {submission->run_id.ptr};
     store_pg_query(submission->api->o.store, "select saga.run_json_v1($1)", params, 1,
                    conflict_explain, submission);
