@@ -197,7 +197,7 @@ static void budget_end(struct draft *draft)
          at = run_instance_next(draft->run, at))
         for (int direction = DIRECTION_EXECUTE; direction <= DIRECTION_COMPENSATE; direction++) {
             const struct effect_state *side = instance_side(at, direction);
-            if (side->state == STEP_RETRYING)
+            if (side->state == STEP_RETRYING || side_is_held(side))
                 attempt_give_up(draft, at, direction);
             else if (unknown_is_asked(side))
                 ask_give_up(draft, at, direction);

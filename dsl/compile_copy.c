@@ -102,6 +102,17 @@ static const struct plan_outcome_rule *outcomes_copy(struct arena *arena,
     return rules;
 }
 
+/* `limits` and `breaker` are taken whole, each by itself. */
+static void limits_override(struct plan_limits *limits, const struct plan_limits *by)
+{
+    struct plan_limits breaker = by->breaker_failures ? *by : *limits;
+    if (by->in_flight || by->rate || by->retries_limited)
+        *limits = *by;
+    limits->breaker_failures = breaker.breaker_failures;
+    limits->breaker_window_us = breaker.breaker_window_us;
+    limits->breaker_open_us = breaker.breaker_open_us;
+}
+
 void service_override(struct arena *arena, struct plan_service *service,
                       const struct plan_service *by)
 {
@@ -125,6 +136,7 @@ void service_override(struct arena *arena, struct plan_service *service,
             by->auth_token_url ? arena_strdup(arena, by->auth_token_url) : NULL;
         service->auth_scope = by->auth_scope ? arena_strdup(arena, by->auth_scope) : NULL;
     }
+    limits_override(&service->limits, &by->limits);
     if (by->sign_secret)
         service->sign_secret = template_copy(arena, by->sign_secret);
     if (by->outcomes_count) {

@@ -268,19 +268,19 @@ uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
 /* --- retry --- */
 
 /* "20%" or a whole number of percent */
-static void percent_read(struct compiler *cx, const struct node *node, uint32_t *out)
+void percent_read(struct compiler *cx, const struct node *node, const char *what, uint32_t *out)
 {
     struct json number = {.kind = JSON_NUMBER, .text = node->text};
     int64_t percent;
     if (node->kind == NODE_TEXT && node->text.len > 1 && node->text.ptr[node->text.len - 1] == '%')
         number.text.len--;
     else if (node->kind != NODE_NUMBER || !str_eq(node->text, STR("0"))) {
-        struct diag *diag = node_error(cx, "E109", node, "`jitter` must be a percentage");
+        struct diag *diag = node_error(cx, "E109", node, "%s must be a percentage", what);
         diag_help(cx->diags, diag, "write `20%%`");
         return;
     }
     if (!json_to_int(&number, &percent) || percent < 0 || percent > 100)
-        node_error(cx, "E109", node, "`jitter` must be from 0%% to 100%%");
+        node_error(cx, "E109", node, "%s must be from 0%% to 100%%", what);
     else
         *out = (uint32_t)percent;
 }
@@ -321,7 +321,7 @@ void retry_compile(struct compiler *cx, const struct node *node, struct plan_ret
     if ((part = node_get(node, "max_delay")))
         read_duration(cx, part, "`max_delay`", MS_US, &retry->max_delay_us);
     if ((part = node_get(node, "jitter")))
-        percent_read(cx, part, &retry->jitter_percent);
+        percent_read(cx, part, "`jitter`", &retry->jitter_percent);
     if ((part = node_get(node, "budget")))
         read_duration(cx, part, "`budget`", MS_US, &retry->budget_us);
     if (retry->max_delay_us >= retry->delay_us)
@@ -495,6 +495,7 @@ static void service_compile(struct compiler *cx, const struct node *node,
     }
     if ((part = node_get(node, "timeout")))
         read_duration(cx, part, "`timeout`", MS_US, &service->timeout_us);
+    limits_compile(cx, node_get(node, "limits"), node_get(node, "breaker"), &service->limits);
     if (!outcomes)
         return;
     rules.where = "`outcomes` of a service";
@@ -549,6 +550,8 @@ void services_compile(struct compiler *cx, const struct node *node)
         service_override(cx->arena, &cx->services[at], by);
     }
     cx->plan->services = cx->services;
+    for (uint16_t i = 0; i < cx->plan->services_count; i++)
+        cx->plan->is_limited |= plan_limits_any(&cx->services[i].limits);
 }
 
 uint16_t service_find(struct compiler *cx, const struct node *node, struct str name, size_t from)

@@ -202,6 +202,10 @@ uint16_t outcomes_compile(struct compiler *cx, const struct node *node,
 uint16_t named_compile(struct compiler *cx, const struct node *node, const char *what,
                        const struct expr_rules *rules, const struct plan_named **out);
 void headers_check(struct compiler *cx, const struct node *node);
+void limits_compile(struct compiler *cx, const struct node *limits, const struct node *breaker,
+                    struct plan_limits *out);
+/* "20%" into 20 */
+void percent_read(struct compiler *cx, const struct node *node, const char *what, uint32_t *out);
 void retry_compile(struct compiler *cx, const struct node *node, struct plan_retry *retry);
 /* The service index of SERVICE in an address or `service:`; PLAN_SERVICE_NONE: diagnosed. */
 uint16_t service_find(struct compiler *cx, const struct node *node, struct str name, size_t from);

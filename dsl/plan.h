@@ -251,6 +251,23 @@ struct plan_reconcile {
     int64_t settle_after_us; /* its own, else the service's */
 };
 
+/* What may be sent to a service at once and over time, and when nothing is sent for a while
+ * (engine/gate.h). All zero: no limits, the engine keeps no books about the service. */
+struct plan_limits {
+    uint32_t in_flight;        /* requests without an answer; 0: any number */
+    uint32_t rate;             /* requests each rate_per_us; 0: any number */
+    int64_t rate_per_us;       /* a second, minute or hour */
+    bool retries_limited;      /* repeats have a share of the traffic: */
+    uint32_t retry_percent;    /* of the first tries, on top of them */
+    uint32_t breaker_failures; /* within breaker_window_us open it; 0: there is no breaker */
+    int64_t breaker_window_us, breaker_open_us;
+};
+
+static inline bool plan_limits_any(const struct plan_limits *limits)
+{
+    return limits->in_flight || limits->rate || limits->retries_limited || limits->breaker_failures;
+}
+
 enum auth_kind { AUTH_NONE, AUTH_BEARER, AUTH_BASIC, AUTH_OAUTH2 };
 
 struct plan_service {
@@ -268,6 +285,7 @@ struct plan_service {
     int64_t timeout_us; /* 0: not declared */
     const struct plan_outcome_rule *outcomes;
     uint16_t outcomes_count;
+    struct plan_limits limits;
 };
 
 struct schema; /* compiled JSON Schema subset: dsl/jsonschema.h */
@@ -344,6 +362,7 @@ struct plan {
     const struct plan_service *services;
     const struct plan_step *steps; /* file order */
     uint16_t services_count, steps_count;
+    bool is_limited;                      /* a service of it has limits or a breaker */
     const struct template *output;        /* NULL: null */
     const struct plan_schedule *schedule; /* NULL: started by nobody but submitters */
 

@@ -64,8 +64,10 @@ const struct lang_key lang_keys[] = {
     {LANG_SERVICE, "idempotency", LANG_NONE_OR_GROUP, LANG_IDEMPOTENCY, 0, NULL, NULL,
      "header Idempotency-Key, not honoured",
      "How the service takes the idempotency key. Of a database with saga_guard: `ttl` alone."},
-    {LANG_SERVICE, "limits", LANG_ANY, 0, P, NULL, NULL, NULL, "In flight, rate, retry share."},
-    {LANG_SERVICE, "breaker", LANG_ANY, 0, P, NULL, NULL, NULL, "Circuit breaker."},
+    {LANG_SERVICE, "limits", LANG_GROUP, LANG_LIMITS, 0, NULL, NULL, "none",
+     "How much is sent to the service."},
+    {LANG_SERVICE, "breaker", LANG_GROUP, LANG_BREAKER, 0, NULL, NULL, "none",
+     "When nothing is sent to it for a while, because it fails."},
 
     {LANG_AUTH, "bearer", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "A bearer token."},
     {LANG_AUTH, "basic", LANG_GROUP, LANG_BASIC, 0, NULL, NULL, NULL, "HTTP basic."},
@@ -96,6 +98,19 @@ const struct lang_key lang_keys[] = {
     {LANG_IDEMPOTENCY, "on_stored_failure", LANG_CHOICE, 0, 0, NULL, "same|next", "next",
      "Whether a person's retry of a refusal takes the next key, because the service replays what "
      "it stored under the old one, or the same."},
+
+    {LANG_LIMITS, "in_flight", LANG_COUNT, 0, 0, NULL, NULL, "any number",
+     "Requests that are on their way at the same time."},
+    {LANG_LIMITS, "rate", LANG_RATE, 0, 0, NULL, NULL, "any number",
+     "Requests in a second, minute or hour, evenly spread."},
+    {LANG_LIMITS, "retry_share", LANG_PERCENT, 0, 0, NULL, NULL, "20%",
+     "Repeats on top of the first tries of the last minute; 10 a minute are allowed always."},
+
+    {LANG_BREAKER, "failures", LANG_COUNT, 0, R, NULL, NULL, NULL,
+     "So many failures within `window` open it."},
+    {LANG_BREAKER, "window", LANG_DURATION, 0, 0, NULL, NULL, "30s", "See `failures`."},
+    {LANG_BREAKER, "open_for", LANG_DURATION, 0, 0, NULL, NULL, "15s",
+     "How long nothing is sent, until one request tries."},
 
     {LANG_DEFAULTS, "timeout", LANG_DURATION, 0, 0, NULL, NULL, "30s", "Of one attempt."},
     {LANG_DEFAULTS, "retry", LANG_GROUP, LANG_RETRY, 0, NULL, NULL, NULL, "Of actions."},
@@ -565,6 +580,14 @@ static const struct mistake {
      "it is written `auth: {bearer: \"${{ secrets.NAME }}\"}`"},
     {LANG_IDEMPOTENCY, "key|name|header_name|field", "the header's name is `header`"},
     {LANG_IDEMPOTENCY, "expires|window|retention|lifetime", "how long a key is kept is `ttl`"},
+    {LANG_SERVICE, "rate|rate_limit|rateLimit|max_concurrency|concurrency|in_flight|throttle",
+     "it is written `limits: {in_flight: 20, rate: 100/s}`"},
+    {LANG_SERVICE, "circuit_breaker|circuitBreaker", "it is written `breaker: {failures: 5}`"},
+    {LANG_LIMITS, "max_concurrency|concurrency|parallel|max_in_flight|connections",
+     "requests at the same time are limited by `in_flight`"},
+    {LANG_LIMITS, "rps|qps|per_second|rate_limit", "it is written `rate: 100/s`"},
+    {LANG_BREAKER, "threshold|errors|max_failures", "how many open it is `failures`"},
+    {LANG_BREAKER, "timeout|reset|cooldown|reset_timeout", "how long it is open is `open_for`"},
     {LANG_OUTCOME, "if|condition|match|status",
      "the condition is `when: \"response.status == "
      "409\"`"},

@@ -23,6 +23,12 @@
     X(LANG_IDEMPOTENCY, "idempotency", "`idempotency`",                                        \
       "How a service takes the key: `none`, or one of `header`, `query`, `body`. The key "     \
       "counts as honoured only where a `ttl` is declared.")                                    \
+    X(LANG_LIMITS, "limits", "`limits`",                                                       \
+      "What all runs together may send to a service; each daemon has its share. What may "     \
+      "not be sent yet waits, as long as its budget lasts.")                                   \
+    X(LANG_BREAKER, "breaker", "`breaker`",                                                    \
+      "Nothing is sent to a service that fails: for a while, and then one request first. "     \
+      "Failures are answers 5xx, connections that fail, and answers that do not come.")        \
     X(LANG_DEFAULTS, "defaults", "`defaults`", "For all steps.")                               \
     X(LANG_STEP, "step", "a step", "An entry of `steps`.")                                     \
     X(LANG_ACTION, "action", "an action", "Exactly one kind, and the keys of that kind.")      \
@@ -74,6 +80,7 @@ enum lang_form {
     LANG_INTEGER, /* may be 0 or less */
     LANG_FACTOR,
     LANG_PERCENT,
+    LANG_RATE, /* "100/s" */
     LANG_DURATION,
     LANG_DURATION_TEMPLATE,
     LANG_CHOICE,        /* one of `choices` */

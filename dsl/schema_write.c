@@ -148,6 +148,7 @@ static void form_write(struct arena *arena, struct json *to, const struct lang_k
     case LANG_PERCENT:
         json_object_add_z(to, "type", type_list(arena, "string", "number", NULL));
         break;
+    case LANG_RATE: patterned(arena, to, "^[1-9][0-9]*/[smh]$"); break;
     case LANG_DURATION: patterned(arena, to, DURATION_PATTERN); break;
     case LANG_DURATION_TEMPLATE: json_object_add_z(to, "type", text(arena, "string")); break;
     case LANG_CHOICE: json_object_add_z(to, "enum", choices(arena, key->choices)); break;
@@ -245,6 +246,7 @@ static const char *form_text(enum lang_form form)
     case LANG_INTEGER: return "whole number";
     case LANG_FACTOR: return "number, 1 to 100";
     case LANG_PERCENT: return "percentage";
+    case LANG_RATE: return "`100/s`, `10/m` or `5/h`";
     case LANG_DURATION: return "duration";
     case LANG_DURATION_TEMPLATE: return "duration, a template";
     case LANG_JSON_SCHEMA: return "schema";

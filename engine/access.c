@@ -29,6 +29,7 @@ static const struct {
     {CONTROL_POST, "/v1/queues/*/take", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/tasks/*", ROLE_SUBMIT},
     {CONTROL_POST, "/v1/runs/**", ROLE_OPERATE},
+    {CONTROL_POST, "/v1/bulk/*/stop", ROLE_OPERATE},
     {CONTROL_POST, "/v1/audit/verify", ROLE_OPERATE},
 };
 

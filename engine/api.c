@@ -135,11 +135,33 @@ static void ask(struct api *api, struct control_request *request, const char *sq
     store_pg_query(api->o.store, sql, params, count, question_answered, request);
 }
 
+bool search_problem(struct control_request *request, const struct err *err)
+{
+    if (strncmp(err->sqlstate, "22", 2) == 0)
+        control_problem(request, 400, "bad_request", NULL, "%s", err->text);
+    else if (strcmp(err->sqlstate, "57014") == 0)
+        control_problem(request, 422, "search_too_long", NULL,
+                        "looking for the runs took longer than " STORE_SEARCH_TIMEOUT
+                        ": narrow it by state, workflow or since");
+    else
+        return false;
+    return true;
+}
+
+static void runs_came(void *arg, const struct store_answer *answer)
+{
+    struct control_request *request = arg;
+    if (!answer->err.code)
+        control_reply(request, 200, answer->text);
+    else if (!search_problem(request, &answer->err))
+        problem_err(request, &answer->err);
+}
+
 static void runs_list(struct api *api, struct control_request *request)
 {
-    const char *params[] = {control_query(request, "state"), control_query(request, "workflow"),
-                            control_query(request, "since"), control_query(request, "limit"),
-                            control_query(request, "cursor")};
+    const char *params[] = {control_query(request, "state"),  control_query(request, "workflow"),
+                            control_query(request, "since"),  control_query(request, "limit"),
+                            control_query(request, "cursor"), control_query(request, "where")};
     int64_t since_us;
     char since[32];
     if (params[2]) {
@@ -161,8 +183,17 @@ static void runs_list(struct api *api, struct control_request *request)
                         params[0]);
         return;
     }
-    ask(api, request, "select saga.runs_json_v1($1, $2, $3::interval, $4::int, $5)", params,
-        ARRAY_LEN(params));
+    /* What only reads an index must not wait for somebody's search. */
+    (params[5] ? store_pg_search : store_pg_query)(
+        api->o.store, "select saga.runs_json_v2($1, $2, $3::interval, $4::int, $5, $6)", params,
+        ARRAY_LEN(params), runs_came, request);
+}
+
+/* GET /v1/dead, of one run with ?run_id=. */
+static void dead_list(struct api *api, struct control_request *request)
+{
+    const char *params[] = {control_query(request, "run_id")};
+    ask(api, request, "select saga.dead_json_v2($1)", params, 1);
 }
 
 /* GET /v1/audit: the newest acts of people, of one run with ?run_id=. */
@@ -275,12 +306,28 @@ static const struct route {
     {CONTROL_POST, "/v1/runs", run_submit, NULL},
     {CONTROL_GET, "/v1/runs", runs_list, NULL},
     {CONTROL_POST, "/v1/answers", answers_take, NULL},
-    {CONTROL_GET, "/v1/dead", NULL, "select saga.dead_json_v1()"},
+    {CONTROL_GET, "/v1/dead", dead_list, NULL},
+    {CONTROL_GET, "/v1/bulk", NULL, "select saga.bulk_json_v1(null)"},
+    {CONTROL_GET, "/v1/services", NULL, "select saga.services_json_v1()"},
     {CONTROL_GET, "/v1/approvals", NULL, "select saga.approvals_json_v1()"},
     {CONTROL_GET, "/v1/audit", audit_list, NULL},
     {CONTROL_POST, "/v1/audit/verify", audit_verify, NULL},
     {CONTROL_GET, "/v1/daemons", NULL, "select saga.daemons_json_v1()"},
 };
+
+/* GET /v1/bulk/ID, POST /v1/bulk/ID/stop */
+static void bulk_route(struct api *api, struct control_request *request, struct str id,
+                       struct str rest)
+{
+    const char *params[] = {arena_str(control_arena(request), id).ptr,
+                            arena_str(control_arena(request), control_actor(request)).ptr};
+    if (control_method(request) == CONTROL_GET && !rest.len)
+        ask(api, request, "select saga.bulk_json_v1($1)", params, 1);
+    else if (control_method(request) == CONTROL_POST && str_eq(rest, STR("/stop")))
+        ask(api, request, "select saga.bulk_stop_v1($1, $2)", params, 2);
+    else
+        control_problem(request, 404, "not_found", NULL, "there is nothing at this path");
+}
 
 /* False after answering 403. */
 static bool may_call(struct api *api, struct control_request *request)
@@ -338,6 +385,11 @@ void api_handle(void *arg, struct control_request *request)
     struct str id = segment_next(&rest);
     if (path_known) {
         control_problem(request, 405, "method_not_allowed", NULL, "not with this method");
+    } else if (str_eq(version, STR("v1")) && str_starts(kind, STR("runs:")) && !id.ptr &&
+               control_method(request) == CONTROL_POST) {
+        bulk_verb(api, request, (struct str){kind.ptr + 5, kind.len - 5});
+    } else if (str_eq(version, STR("v1")) && str_eq(kind, STR("bulk")) && id.len) {
+        bulk_route(api, request, id, rest);
     } else if (str_eq(version, STR("v1")) && str_eq(kind, STR("runs")) && id.len) {
         run_route(api, request, id, rest);
     } else if (str_eq(version, STR("v1")) && id.len && task_route(api, request, kind, id, rest)) {

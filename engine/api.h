@@ -9,6 +9,7 @@
 #define ENGINE_API_H
 
 #include "engine/access.h"
+#include "engine/bulk.h"
 #include "engine/control.h"
 #include "engine/plans.h"
 #include "engine/runner.h"
@@ -25,6 +26,7 @@ struct api_options { /* everything is borrowed for the api's life */
     struct store_pg *store;
     struct plans *plans;
     struct queues *queues;
+    struct bulks *bulks;
     const struct dsl_options *dsl;
     const struct json *env; /* what `env.NAME` of a run_id may read */
     const char *daemon;

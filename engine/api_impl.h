@@ -28,6 +28,9 @@ struct request_result {
 int status_of(enum err_code code);
 void problem_err(struct control_request *request, const struct err *err);
 void uuid7_make(struct wall now, char out[37]);
+/* True after answering what a search over many runs was refused for: a path that is none, or that
+ * it took too long. */
+bool search_problem(struct control_request *request, const struct err *err);
 /* False after answering: 400 for what is no JSON object, 422 for JSON that cannot be stored. */
 bool body_read(struct control_request *request, const struct json **out);
 /* False after answering 422: the body has another member. */
@@ -82,6 +85,11 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
               struct str name);
 /* Settles a request of the inbox that cannot be obeyed. */
 void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why);
+
+/* --- api_bulk.c --- */
+
+/* POST /v1/runs:VERB */
+void bulk_verb(struct api *api, struct control_request *request, struct str name);
 
 /* --- api_task.c --- */
 

@@ -47,6 +47,9 @@ static void runs_write(const struct api *api, struct buf *out)
     one(out, "saga_runs_resident", "gauge", "Runs in memory.", stats.resident);
     one(out, "saga_attempts_in_flight", "gauge", "Attempts that wait for an answer.",
         stats.in_flight);
+    one(out, "saga_runs_held", "gauge",
+        "Waits for room at a service: its limits or its breaker leave none.", stats.held);
+    one(out, "saga_breakers_open", "gauge", "Services whose breaker is not closed.", stats.open);
     one(out, "saga_shards_owned", "gauge", "Shards owned and loaded, of 64.",
         (uint64_t)__builtin_popcountll(stats.shards));
     one(out, "saga_database_up", "gauge", "1 if the database can be reached.",

@@ -69,6 +69,31 @@ static void verb_state_came(void *arg, const struct store_answer *answer)
                answer->err.code ? RUN_NONE : run_state_of(answer->text));
 }
 
+/* The inbox keeps the words of a refusal; its status is what the owner would have answered with. */
+static int refusal_status(const struct verb_call *call, const struct request_result *result)
+{
+    static const struct {
+        const char *begins;
+        int status;
+    } refusals[] = {
+        {"there is no such run", 404},
+        {"nothing was sent under the key", 404},
+        {"the workflow has no step", 404},
+        {"the loop \"", 404},
+        {"the step \"", 404},
+        {"input:", 422},
+        {"step input:", 422},
+        {"a step is named", 422},
+    };
+    if (call->verb.kind == EVENT_SIGNAL && str_eq(result->outcome, STR("refused")) &&
+        !str_eq_z(result->answer, refusals[0].begins))
+        return 422;
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+        if (str_starts(result->answer, str_z(refusals[i].begins)))
+            return refusals[i].status;
+    return 409;
+}
+
 static void verb_by_inbox_settled(void *arg, const struct request_result *result)
 {
     struct verb_call *call = arg;
@@ -78,12 +103,12 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
     else if (str_eq(result->outcome, STR("done")))
         store_pg_query(call->api->o.store, "select state from saga.runs where run_id = $1", params,
                        1, verb_state_came, call);
-    else if (str_eq(result->answer, STR("there is no such run")))
-        control_problem(call->request, 404, "not_found", NULL, "there is no such run");
-    else if (call->verb.kind == EVENT_SIGNAL && str_eq(result->outcome, STR("refused")))
-        control_problem(call->request, 422, "invalid", NULL, STR_FMT, STR_ARG(result->answer));
     else
-        control_problem(call->request, 409, "conflict", NULL, STR_FMT, STR_ARG(result->answer));
+        control_problem(call->request, refusal_status(call, result),
+                        refusal_status(call, result) == 404   ? "not_found"
+                        : refusal_status(call, result) == 422 ? "invalid"
+                                                              : "conflict",
+                        NULL, STR_FMT, STR_ARG(result->answer));
 }
 
 static bool is_approval(enum run_event_kind kind)

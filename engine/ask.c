@@ -1,5 +1,6 @@
 #include "engine/ask.h"
 
+#include "engine/admit.h"
 #include "engine/attempt.h"
 #include "engine/base/rand.h"
 #include "engine/key.h"
@@ -111,6 +112,12 @@ void ask_send(struct draft *draft, struct instance *instance, enum direction dir
     struct expr_scope scope;
     struct err err;
     ASSERT(unknown_is_asked(&side));
+    struct wall open_until = admit_ask_at(draft, &action->reconcile->ask);
+    if (open_until.us > now.us && now.us < side.ask_until.us) {
+        side.next_at = wall_first(open_until, side.ask_until);
+        draft_effect(draft, instance, direction, &side);
+        return;
+    }
     side.findings++;
     if (render_ask(&render, draft->scratch, &command.rendered, &scope, &err) != 0) {
         struct record_finding finding = {

@@ -1,6 +1,7 @@
 #include "engine/attempt.h"
 
 #include "dsl/jsonschema.h"
+#include "engine/admit.h"
 #include "engine/approval.h"
 #include "engine/ask.h"
 #include "engine/base/rand.h"
@@ -132,6 +133,8 @@ static void attempt_first(struct draft *draft, struct instance *instance, enum d
         draft_effect(draft, instance, direction, side);
         return;
     }
+    if (!admit_request(draft, instance, direction, side))
+        return;
     side->attempts = 1;
     if (commits_with_record(action) && !side->stored) {
         struct run_record record = {
@@ -192,7 +195,7 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
 {
     struct effect_state side = *instance_side(instance, direction);
     struct rendered rendered;
-    ASSERT(side.state == STEP_RETRYING);
+    ASSERT(side.state == STEP_RETRYING || side_is_held(&side));
     /* It was held back (by a pause, or while no daemon ran) for longer than it may be repeated. */
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
     if (attempt_is_over(draft, instance, direction)) {
@@ -204,10 +207,13 @@ void attempt_repeat(struct draft *draft, struct instance *instance, enum directi
         draft_effect(draft, instance, direction, &side);
         return;
     }
-    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
+    if (!admit_request(draft, instance, direction, &side) ||
+        !attempt_render_again(draft, instance, direction, &side, &rendered))
         return;
+    /* The attempt whose answer a dead owner did not see is sent again, not another one. */
+    bool same = side.state == STEP_WAITING && side.pickups;
     side.state = STEP_CLAIMED;
-    side.attempts++;
+    side.attempts += !same;
     side.next_at = WALL_NONE;
     draft_effect(draft, instance, direction, &side);
     invoke_command(draft, instance, direction, &side, &rendered);
@@ -295,7 +301,8 @@ void attempt_recover(struct draft *draft, struct instance *instance, enum direct
         draft_effect(draft, instance, direction, &side);
         return;
     }
-    if (!attempt_render_again(draft, instance, direction, &side, &rendered))
+    if (!admit_request(draft, instance, direction, &side) ||
+        !attempt_render_again(draft, instance, direction, &side, &rendered))
         return;
     draft_effect(draft, instance, direction, &side);
     invoke_command(draft, instance, direction, &side, &rendered);
@@ -522,7 +529,9 @@ void attempt_not_taken(struct draft *draft, struct instance *instance, enum dire
 void attempt_give_up(struct draft *draft, struct instance *instance, enum direction direction)
 {
     struct effect_state side = *instance_side(instance, direction);
-    ASSERT(side.state == STEP_RETRYING);
+    ASSERT(side.state == STEP_RETRYING || side_is_held(&side));
+    if (side_is_held(&side))
+        admit_in_vain(draft, instance, direction, &side);
     side.state = side.maybe_applied ? STEP_UNKNOWN : STEP_REFUSED;
     side.next_at = WALL_NONE;
     side.ended_at = draft->event->now;

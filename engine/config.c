@@ -287,10 +287,9 @@ static void duration_read(struct reader *reader, const struct node *node, const 
 
 static void key_read(struct reader *reader, const struct pair *pair)
 {
-    static const char *const keys[] = {"database", "name",  "socket",   "log_format",
-                                       "drain",    "lease", "services", "secrets",
-                                       "env",      "exec",  "egress",   "roles",
-                                       "people"};
+    static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
+                                       "lease",    "services", "secrets", "env",        "exec",
+                                       "egress",   "roles",    "people"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;

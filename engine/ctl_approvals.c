@@ -20,7 +20,8 @@ static void request_print(struct ctl *ctl, const struct json *request)
         const struct json *value = json_get_z(request, shown[i]);
         if (!value)
             continue;
-        struct str text = value->kind == JSON_STRING ? value->text : json_text(value, &ctl->scratch);
+        struct str text =
+            value->kind == JSON_STRING ? value->text : json_text(value, &ctl->scratch);
         buf_printf(&ctl->out, "    %-10s ", shown[i]);
         text_add(&ctl->out, text);
         buf_add_char(&ctl->out, '\n');
@@ -112,8 +113,7 @@ static int hash_choose(struct ctl *ctl, struct str *out)
         return code;
     const struct json *entry = entry_find(list, ctl->args[0], ctl->args[1]);
     if (!entry) {
-        ctl_say(ctl, "step \"%s\" of run \"%s\" waits for no approval", ctl->args[1],
-                ctl->args[0]);
+        ctl_say(ctl, "step \"%s\" of run \"%s\" waits for no approval", ctl->args[1], ctl->args[0]);
         return CTL_CONFLICT;
     }
     entry_print(ctl, entry);

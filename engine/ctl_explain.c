@@ -177,7 +177,8 @@ static const struct model_step *step_in_motion(const struct model_run *run)
 /* Its time is the end of the wait, not what is waited for. */
 static bool has_limit(const struct model_run *run)
 {
-    return run->waiting.signal.len || run->waiting.queue.len || run->waiting.child.len;
+    return run->waiting.signal.len || run->waiting.queue.len || run->waiting.child.len ||
+           run->waiting.service.len;
 }
 
 static void waiting_explain(struct ctl *ctl, const struct model_run *run)

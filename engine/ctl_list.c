@@ -1,5 +1,5 @@
 /*
- * ctl_list.c: list, workflows, daemons, ping.
+ * ctl_list.c: list, workflows, services, daemons, ping.
  */
 #include "engine/ctl_client.h"
 #include "engine/ctl_json.h"
@@ -47,6 +47,7 @@ static struct str page_path(struct ctl *ctl, int64_t limit, const char *cursor)
     query_add(&path, "state", ctl_option(ctl, OPT_STATE));
     query_add(&path, "workflow", ctl_option(ctl, OPT_WORKFLOW));
     query_add(&path, "since", ctl_option(ctl, OPT_SINCE));
+    query_add(&path, "where", ctl_option(ctl, OPT_WHERE));
     query_add(&path, "limit", arena_printf(&ctl->scratch, "%lld", (long long)limit).ptr);
     query_add(&path, "cursor", cursor);
     struct str kept = arena_str(&ctl->scratch, buf_str(&path));
@@ -178,6 +179,18 @@ int ctl_verb_daemons(struct ctl *ctl)
     };
     return list_show(ctl, "/v1/daemons", "daemons", "daemon|name", columns, ARRAY_LEN(columns),
                      "no daemon holds a lease");
+}
+
+int ctl_verb_services(struct ctl *ctl)
+{
+    static const struct rows_column columns[] = {
+        {"SERVICE", "service|name", ROWS_TEXT, false},  {"BREAKER", "state", ROWS_TEXT, false},
+        {"IN FLIGHT", "in_flight", ROWS_COUNT, false},  {"WAITING", "waiting", ROWS_COUNT, false},
+        {"OPEN UNTIL", "open_until", ROWS_TIME, false}, {"WHY", "why", ROWS_TEXT, false},
+        {"DAEMONS", "daemons", ROWS_TEXT, true},
+    };
+    return list_show(ctl, "/v1/services", "services", "service|name", columns, ARRAY_LEN(columns),
+                     "no current workflow names a service");
 }
 
 /* --- ping ------------------------------------------------------------------------------------ */

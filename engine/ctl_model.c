@@ -75,6 +75,10 @@ static struct model_step step_read(const struct json *json)
         .queue = text_of(json, "queue"),
         .compensation_queue = text_of(json, "compensation_queue"),
         .stays = text_of(json, "stays"),
+        .renewed = text_of(json, "renewed"),
+        .compensation_renewed = text_of(json, "compensation_renewed"),
+        .step_input = member(json, "step_input"),
+        .compensation_step_input = member(json, "compensation_step_input"),
         .unknown = unknown_read(member(json, "unknown")),
         .folded = STR(""),
     };
@@ -104,6 +108,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
                     .signal = text_of(waiting, "signal"),
                     .queue = text_of(waiting, "queue"),
                     .child = text_of(waiting, "child"),
+                    .service = text_of(waiting, "service"),
                     .taken = taken && taken->kind == JSON_BOOL && taken->boolean},
         .input = member(json, "input"),
         .output = member(json, "output"),
@@ -117,6 +122,9 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .ended_at = time_of(json, "ended_at"),
         .deadline_at = time_of(json, "deadline_at"),
         .start_at = time_of(json, "start_at"),
+        .inputs = list_of(json, "inputs"),
+        .compensate_until = time_of(json, "compensate_until"),
+        .undoable_until = time_of(json, "undoable_until"),
         .steps_count = steps ? steps->count : 0,
     };
     if (!run.reason.len)
@@ -419,6 +427,12 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
                             STR_ARG(run->waiting.queue));
     if (run->waiting.child.len)
         return arena_printf(arena, "a run of \"" STR_FMT "\"", STR_ARG(run->waiting.child));
+    if (run->waiting.service.len)
+        return arena_printf(arena,
+                            str_eq_z(run->waiting_for, "breaker")
+                                ? "the breaker of the service \"" STR_FMT "\" to close"
+                                : "room under the limits of the service \"" STR_FMT "\"",
+                            STR_ARG(run->waiting.service));
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 
@@ -620,8 +634,8 @@ static void next_parked(struct next_list *list)
     next_verb(list, STR("abandon"));
 }
 
-size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,
-                           size_t max)
+size_t model_next_commands(const struct model_run *run, struct wall now, struct arena *arena,
+                           struct model_next *out, size_t max)
 {
     struct next_list list = {run, arena, out, 0, max};
     enum run_state state = run_state_of(run->state);
@@ -635,6 +649,8 @@ size_t model_next_commands(const struct model_run *run, struct arena *arena, str
         next_add(&list, "cancel", "", "", "turn back: undo what was applied");
     if (!run->paused && (state == RUN_RUNNING || state == RUN_COMPENSATING))
         next_add(&list, "pause", "", "", "send nothing new until it is resumed");
+    if (wall_is_set(run->undoable_until) && !wall_passed(run->undoable_until, now))
+        next_add(&list, "compensate", "", "", "undo all of it");
     if (state != RUN_PARKED)
         return list.count;
     for (uint32_t i = 0; run->verbs && i < run->verbs->count; i++)

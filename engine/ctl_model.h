@@ -28,6 +28,8 @@ struct model_step {
     int64_t items;                        /* of a loop that has begun: how many it has */
     struct str queue, compensation_queue; /* where workers take its tasks; "": no worker does it */
     struct model_unknown unknown;
+    struct str renewed, compensation_renewed; /* why it has another key than the first; "" = not */
+    const struct json *step_input, *compensation_step_input; /* a person's; NULL: none */
     struct str stays;  /* why the workflow does not undo it; "": it does */
     struct str folded; /* what they are doing, if they are not shown one by one; else "" */
 };
@@ -36,14 +38,17 @@ struct model_run {
     struct str id, workflow, version, tenant, state, cause, waiting_for, reason, parent;
     bool paused;
     struct { /* the step that the wait is about; all "" if there is none, or it is not known */
-        struct str step, signal, queue, child;
+        struct str step, signal, queue, child, service;
         bool taken; /* a worker has the task */
     } waiting;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *attempts, *findings;              /* lists, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
-    const struct json *verbs; /* what the daemon calls safe, a list of texts, or NULL */
+    const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
+    const struct json *inputs; /* corrected ones {number, direction, input, at, actor}, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
+    struct wall compensate_until; /* going back: parked then */
+    struct wall undoable_until;   /* completed: until then it may be undone */
     struct model_step *steps;
     uint32_t steps_count;
 };
@@ -113,7 +118,7 @@ const char *model_reason_text(struct str reason);
 struct model_next {
     struct str command, meaning;
 };
-size_t model_next_commands(const struct model_run *run, struct arena *arena, struct model_next *out,
-                           size_t max);
+size_t model_next_commands(const struct model_run *run, struct wall now, struct arena *arena,
+                           struct model_next *out, size_t max);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * ctl_operate.c: the verbs that change a run. Each takes a full run id and a reason.
  */
+#include "engine/ctl_bulk.h"
 #include "engine/ctl_json.h"
 #include "engine/ctl_runs.h"
 #include "engine/ctl_text.h"
@@ -87,9 +88,20 @@ static void body_raw(struct buf *body, const char *name, struct str json)
 int ctl_verb_operate(struct ctl *ctl)
 {
     struct buf body = {0};
-    int code = ctl_reason_check(ctl);
+    struct str input, step_input;
+    int code = ctl_has(ctl, OPT_DRY_RUN) ? CTL_OK : ctl_reason_check(ctl);
+    if (!code && ctl_bulk_wanted(ctl))
+        return ctl_bulk_run(ctl);
+    if (!code)
+        code = ctl_option_json(ctl, OPT_INPUT, &input);
+    if (!code)
+        code = ctl_option_json(ctl, OPT_STEP_INPUT, &step_input);
     if (code)
         return code;
+    if (input.ptr)
+        body_raw(&body, "input", input);
+    if (step_input.ptr)
+        body_raw(&body, "step_input", step_input);
     body_text(&body, "reason", ctl_option(ctl, OPT_REASON));
     buf_add_char(&body, '}');
     const char *verb = arena_printf(&ctl->arena, "/%s", ctl->verb->name).ptr;
@@ -162,6 +174,30 @@ int ctl_verb_signal(struct ctl *ctl)
         body_raw(&body, "data", data);
     buf_add_char(&body, '}');
     code = ctl_act(ctl, ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/signal"), &body);
+    buf_free(&body);
+    return code;
+}
+
+int ctl_verb_answer(struct ctl *ctl)
+{
+    struct buf body = {0};
+    struct str output;
+    bool applied = ctl_has(ctl, OPT_APPLIED);
+    if (applied == ctl_has(ctl, OPT_REFUSED))
+        return ctl_usage(ctl, "answer needs either --applied or --refused");
+    if (!applied && ctl_has(ctl, OPT_OUTPUT))
+        return ctl_usage(ctl, "--output needs --applied: what was refused has no output");
+    int code = ctl_option_json(ctl, OPT_OUTPUT, &output);
+    if (code)
+        return code;
+    body_text(&body, "key", ctl->args[0]);
+    body_raw(&body, "applied", applied ? STR("true") : STR("false"));
+    if (output.ptr)
+        body_raw(&body, "output", output);
+    if (ctl_has(ctl, OPT_TEXT))
+        body_text(&body, "text", ctl_option(ctl, OPT_TEXT));
+    buf_add_char(&body, '}');
+    code = ctl_act(ctl, STR("/v1/answers"), &body);
     buf_free(&body);
     return code;
 }

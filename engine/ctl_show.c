@@ -121,6 +121,50 @@ void show_unknowns(struct ctl *ctl, const struct model_run *run)
         buf_printf(&ctl->out, "  %zu more: sagactl show -o wide\n", shown - MODEL_ITEMS_SHOWN);
 }
 
+static void correction_add(struct ctl *ctl, struct table *table, struct str step, bool undo,
+                           struct str renewed, const struct json *given)
+{
+    struct str name =
+        undo ? arena_printf(&ctl->scratch, STR_FMT ":compensate", STR_ARG(step)) : step;
+    if (renewed.len) {
+        table_add(table, name, PAINT_NONE);
+        table_add(table, STR("a new key"), PAINT_NONE);
+        table_add(table, renewed, PAINT_DIM);
+    }
+    if (given) {
+        table_add(table, name, PAINT_NONE);
+        table_add(table, STR("sent with"), PAINT_NONE);
+        table_add(table, model_value_text(given, &ctl->scratch), PAINT_DIM);
+    }
+}
+
+void show_corrections(struct ctl *ctl, const struct model_run *run)
+{
+    struct table table = {.indent = 2};
+    for (int i = 0; i < 3; i++)
+        table_column(&table, "");
+    for (uint32_t i = 0; run->inputs && i < run->inputs->count; i++) {
+        const struct json *entry = run->inputs->items[i], *given = json_get_z(entry, "input");
+        table_add(&table, STR("input"), PAINT_NONE);
+        table_add(
+            &table,
+            arena_printf(&ctl->scratch, "by " STR_FMT, STR_ARG(json_get_text(entry, "actor"))),
+            PAINT_NONE);
+        table_add(&table, model_value_text(given, &ctl->scratch), PAINT_DIM);
+    }
+    for (uint32_t i = 0; i < run->steps_count; i++) {
+        const struct model_step *step = &run->steps[i];
+        correction_add(ctl, &table, step->id, false, step->renewed, step->step_input);
+        correction_add(ctl, &table, step->id, true, step->compensation_renewed,
+                       step->compensation_step_input);
+    }
+    if (table.count) {
+        show_heading(ctl, "What people corrected");
+        table_print(&table, ctl);
+    }
+    table_free(&table);
+}
+
 static void show_children(struct ctl *ctl, const struct model_run *run)
 {
     struct table table = {.indent = 2};
@@ -222,14 +266,36 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
     table_free(&table);
 }
 
+/* Commands are never cut: where they do not fit beside their meanings, those stand above. */
+static bool next_fits(struct ctl *ctl, const struct model_next *next, size_t count)
+{
+    size_t command = 0, meaning = 0;
+    for (size_t i = 0; i < count; i++) {
+        command = MAX(command, text_width(next[i].command));
+        meaning = MAX(meaning, text_width(next[i].meaning));
+    }
+    return !ctl->terminal || 2 + command + 2 + meaning <= text_columns();
+}
+
 void show_next(struct ctl *ctl, const struct model_run *run)
 {
     struct model_next next[NEXT_MAX];
     struct table table = {.indent = 2};
-    size_t count = model_next_commands(run, &ctl->scratch, next, NEXT_MAX);
+    size_t count = model_next_commands(run, ctl_now(), &ctl->scratch, next, NEXT_MAX);
     if (!count)
         return;
     show_heading(ctl, "What leads on");
+    if (!next_fits(ctl, next, count)) {
+        for (size_t i = 0; i < count; i++) {
+            buf_add_z(&ctl->out, "  ");
+            text_add_painted(&ctl->out, ctl->color, PAINT_DIM,
+                             arena_printf(&ctl->scratch, "# " STR_FMT, STR_ARG(next[i].meaning)));
+            buf_add_z(&ctl->out, "\n  ");
+            text_add(&ctl->out, next[i].command);
+            buf_add_char(&ctl->out, '\n');
+        }
+        return;
+    }
     table_column(&table, "");
     table_column(&table, "");
     for (size_t i = 0; i < count; i++) {
@@ -259,6 +325,16 @@ static struct str time_and_age(struct ctl *ctl, struct wall at)
                         STR_ARG(text_age(at, ctl_now(), &ctl->scratch)));
 }
 
+static struct str undoable_text(struct ctl *ctl, const struct model_run *run)
+{
+    if (!wall_is_set(run->undoable_until))
+        return STR("");
+    return arena_printf(&ctl->scratch, "%s " STR_FMT,
+                        wall_passed(run->undoable_until, ctl_now()) ? "no more: it was until"
+                                                                    : "until",
+                        STR_ARG(text_time(run->undoable_until, &ctl->scratch)));
+}
+
 static void header_show(struct ctl *ctl, const struct model_run *run)
 {
     struct buf *out = &ctl->out;
@@ -282,6 +358,9 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         if (!str_eq_z(run->state, "parked"))
             show_field(ctl, "waits for", model_waiting_text(run, &ctl->scratch));
     }
+    if (str_eq_z(run->state, "compensating"))
+        show_field(ctl, "parks at", text_time(run->compensate_until, &ctl->scratch));
+    show_field(ctl, "undoable", undoable_text(ctl, run));
     show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
     show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
     show_field(ctl, "error", show_run_error(ctl, run));
@@ -309,6 +388,7 @@ int ctl_verb_show(struct ctl *ctl)
     show_heading(ctl, "Steps");
     show_steps(ctl, &found.run);
     show_unknowns(ctl, &found.run);
+    show_corrections(ctl, &found.run);
     show_children(ctl, &found.run);
     show_residue(ctl, &found.run);
     show_next(ctl, &found.run);

@@ -14,6 +14,9 @@ void show_heading(struct ctl *ctl, const char *heading);
 void show_steps(struct ctl *ctl, const struct model_run *run);
 /* Since when outcomes are unknown, and what is done about it; nothing if all are known. */
 void show_unknowns(struct ctl *ctl, const struct model_run *run);
+/* Corrected inputs, what was sent instead of what the workflow says, keys that were renewed;
+ * nothing without any. */
+void show_corrections(struct ctl *ctl, const struct model_run *run);
 /* What a run leaves behind; nothing without a residue. */
 void show_residue(struct ctl *ctl, const struct model_run *run);
 /* The commands that lead on. */

@@ -18,7 +18,7 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
 
 #define GROUP_FILES "Workflow files"
 #define GROUP_RUNS "Runs"
-#define GROUP_OPERATE "Operate (each needs --reason, but signal; the run's full id)"
+#define GROUP_OPERATE "Operate (each but signal and answer needs --reason; the run's full id)"
 #define GROUP_DAEMON "Daemon"
 #define GROUP_HELP "Help"
 
@@ -27,11 +27,27 @@ const size_t ctl_global_options_count = ARRAY_LEN(ctl_global_options);
         OPT_REASON, "why; stored with the act, shown in the run's history" \
     }
 #define PREFIX_NOTE "RUN is a run id or a unique beginning of one."
-#define OPERATE(verb, what, text)                                                          \
-    {                                                                                      \
-        .name = verb, .group = GROUP_OPERATE, .args = "RUN", .args_min = 1, .args_max = 1, \
-        .arg = CTL_ARG_RUN, .summary = what, .about = text, .options = {REASON},           \
-        .later = "state|workflow|since|where|rate|yes", .run = ctl_verb_operate            \
+/* Which runs, instead of naming them, and how fast. */
+#define MANY                                                                            \
+    {OPT_STATE, "instead of RUN: the runs in this state"},                              \
+        {OPT_WORKFLOW, "the runs of this workflow"},                                    \
+        {OPT_SINCE, "those that started within this time, like 1h or 7d"},              \
+        {OPT_WHERE, "those in which this SQL/JSON path finds something: see list"},     \
+        {OPT_RATE, "so many a second (default 10/s), or like 30/m"},                    \
+        {OPT_ERROR_SHARE, "stop when this share of at least 10 refused (default 0.2)"}, \
+        {OPT_DRY_RUN, "only say how many it would take, and the first 20"},             \
+    {                                                                                   \
+        OPT_YES, "do not ask"                                                           \
+    }
+#define MANY_NOTE                                                                            \
+    "Several runs, or those of a filter: they are counted first, and it asks; where it\n"    \
+    "cannot ask it needs --yes. The daemons then work them off in the order in which they\n" \
+    "were started, whatever happens here: sagactl bulk shows how far it is."
+#define OPERATE(verb, what, text)                                                                \
+    {                                                                                            \
+        .name = verb, .group = GROUP_OPERATE, .args = "RUN...", .args_max = CTL_ARGS_MAX,        \
+        .arg = CTL_ARG_RUN, .summary = what, .about = text MANY_NOTE, .options = {REASON, MANY}, \
+        .run = ctl_verb_operate                                                                  \
     }
 
 const struct ctl_verb ctl_verbs[] = {
@@ -178,15 +194,21 @@ const struct ctl_verb ctl_verbs[] = {
      .group = GROUP_RUNS,
      .args = "",
      .summary = "list runs, newest first",
+     .about = "--where takes a path of SQL/JSON over {run_id, workflow, tenant, state, cause,\n"
+              "park_reason, actor, input, output, error}: a predicate, '$.input.amount > 100', or "
+              "a\n"
+              "filter, '$.input.items[*] ? (@.sku == \"A-1\")'. A search that takes longer than "
+              "10 s\n"
+              "is given up: narrow it by state, workflow or since.",
      .options =
          {
              {OPT_STATE, "only runs in this state"},
              {OPT_WORKFLOW, "only runs of this workflow"},
              {OPT_SINCE, "only runs that started within this time, like 1h or 7d"},
+             {OPT_WHERE, "only runs in which this SQL/JSON path finds something"},
              {OPT_LIMIT, "at most so many (default 100; 0: all)"},
              {OPT_CURSOR, "go on where a list ended (its `next` with -o json)"},
          },
-     .later = "where",
      .run = ctl_verb_list},
     {.name = "show",
      .group = GROUP_RUNS,
@@ -250,6 +272,7 @@ const struct ctl_verb ctl_verbs[] = {
      .words = "list|show",
      .summary = "the runs that wait for a person, with the evidence of each",
      .about = PREFIX_NOTE,
+     .options = {{OPT_CHECK, "exit 6 if a run waits for a person, 0 if none does"}},
      .run = ctl_verb_dead},
     {.name = "audit",
      .group = GROUP_RUNS,
@@ -273,23 +296,32 @@ const struct ctl_verb ctl_verbs[] = {
      .run = ctl_verb_approvals},
 
     OPERATE("cancel", "turn a run back: what was applied is undone",
-            "Attempts in flight are awaited first. After the pivot a run is not turned back."),
+            "Attempts in flight are awaited first. After the pivot a run is not turned back.\n"
+            "Of a filter without --state: queued, running and parked runs.\n\n"),
     OPERATE("pause", "send nothing new for a run until it is resumed",
-            "Deadlines and the lifetimes of keys run on meanwhile."),
-    OPERATE("resume", "let a paused run go on", NULL),
-    OPERATE("compensate", "undo what a parked run has applied", NULL),
-    OPERATE("abandon", "close a run as it is; what is left of it is reported", NULL),
+            "Deadlines and the lifetimes of keys run on meanwhile.\n\n"),
+    OPERATE("resume", "let a paused run go on", ""),
+    OPERATE("compensate", "undo what a parked or completed run has applied",
+            "A completed run can be undone as long as its workflow's `compensatable_for` says:\n"
+            "sagactl show tells until when. Of a filter without --state: parked runs.\n\n"),
+    OPERATE("abandon", "close a run as it is; what is left of it is reported",
+            "Of a filter without --state: parked runs.\n\n"),
     {.name = "retry",
      .group = GROUP_OPERATE,
-     .args = "RUN",
-     .args_min = 1,
-     .args_max = 1,
+     .args = "RUN...",
+     .args_max = CTL_ARGS_MAX,
      .arg = CTL_ARG_RUN,
      .summary = "let a parked run go on from the point where it stopped",
      .about = "A step whose outcome is unknown is only sent again where that is safe; elsewhere\n"
-              "the answer is a conflict: settle the step first.",
-     .options = {REASON},
-     .later = "input|step-input|state|workflow|since|where|rate|yes",
+              "the answer is a conflict: settle the step first. What has been applied keeps the\n"
+              "input that it saw, and so does what undoes it.\n\n" MANY_NOTE,
+     .options =
+         {
+             REASON,
+             {OPT_INPUT, "the run's corrected input, for what is sent from now on"},
+             {OPT_STEP_INPUT, "what the refused step is to be sent with, instead of its body"},
+             MANY,
+         },
      .run = ctl_verb_operate},
     {.name = "settle",
      .group = GROUP_OPERATE,
@@ -354,6 +386,36 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_DATA, "the step's output (default: null)"}},
      .run = ctl_verb_signal},
 
+    {.name = "answer",
+     .group = GROUP_OPERATE,
+     .args = "KEY",
+     .args_min = 1,
+     .args_max = 1,
+     .arg = CTL_ARG_NONE,
+     .summary = "bring the word of a service on a key, as its own callback would; no reason",
+     .about = "KEY is what the service got as Idempotency-Key: RUN:STEP:execute or\n"
+              "RUN:STEP:compensate. An answer that comes late is kept as evidence, and a success\n"
+              "of what counted as not applied is undone like everything else. To decide as a\n"
+              "person, settle.",
+     .options =
+         {
+             {OPT_APPLIED, "the service did it"},
+             {OPT_REFUSED, "the service refuses it for good"},
+             {OPT_OUTPUT, "with --applied: its answer"},
+             {OPT_TEXT, "its own words, in a line"},
+         },
+     .run = ctl_verb_answer},
+
+    {.name = "bulk",
+     .group = GROUP_OPERATE,
+     .args = "[show|stop ID]",
+     .args_max = 2,
+     .arg = CTL_ARG_WORD,
+     .words = "list|show|stop",
+     .summary = "the verbs for many runs, how far each is; stop one (no reason)",
+     .about = "What was released before a stop is still decided.",
+     .run = ctl_verb_bulk},
+
     {.name = "migrate",
      .group = GROUP_OPERATE,
      .args = "[RUN...]",
@@ -378,6 +440,11 @@ const struct ctl_verb ctl_verbs[] = {
          },
      .run = ctl_verb_migrate},
 
+    {.name = "services",
+     .group = GROUP_DAEMON,
+     .args = "",
+     .summary = "list services: what is sent to them, what waits, whose breaker is open",
+     .run = ctl_verb_services},
     {.name = "daemons",
      .group = GROUP_DAEMON,
      .args = "",

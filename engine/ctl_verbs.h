@@ -59,7 +59,14 @@ enum ctl_value {
     X(OPT_HASH, "hash", 0, "HASH", CTL_TEXT, NULL)                                   \
     X(OPT_YES, "yes", 0, NULL, CTL_FLAG, NULL)                                       \
     X(OPT_URL, "url", 0, "URL", CTL_TEXT, NULL)                                      \
-    X(OPT_CONFIG, "config", 0, "PATH", CTL_TEXT, NULL)
+    X(OPT_CONFIG, "config", 0, "PATH", CTL_TEXT, NULL)                               \
+    X(OPT_STEP_INPUT, "step-input", 0, "JSON|@FILE|-", CTL_JSON, NULL)               \
+    X(OPT_WHERE, "where", 0, "JSONPATH", CTL_TEXT, NULL)                             \
+    X(OPT_RATE, "rate", 0, "N/s", CTL_TEXT, NULL)                                    \
+    X(OPT_ERROR_SHARE, "max-error-share", 0, "SHARE", CTL_TEXT, NULL)                \
+    X(OPT_REFUSED, "refused", 0, NULL, CTL_FLAG, NULL)                               \
+    X(OPT_TEXT, "text", 0, "TEXT", CTL_TEXT, NULL)                                   \
+    X(OPT_CHECK, "check", 0, NULL, CTL_FLAG, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -129,11 +136,14 @@ MUST_USE int ctl_option_json(struct ctl *ctl, enum ctl_opt id, struct str *out);
 /* --help of a verb (NULL: the overview), into ctl->out. */
 void ctl_help(struct ctl *ctl, const struct ctl_verb *verb);
 
+int ctl_verb_answer(struct ctl *ctl);
 int ctl_verb_apply(struct ctl *ctl);
 int ctl_verb_approvals(struct ctl *ctl);
 int ctl_verb_approve(struct ctl *ctl); /* and reject */
 int ctl_verb_audit(struct ctl *ctl);
+int ctl_verb_bulk(struct ctl *ctl);
 int ctl_verb_completion(struct ctl *ctl);
+int ctl_verb_services(struct ctl *ctl);
 int ctl_verb_conform(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);

@@ -1,6 +1,7 @@
 #include "engine/daemon.h"
 
 #include "engine/api.h"
+#include "engine/breakers.h"
 #include "engine/failpoint.h"
 #include "engine/invoke.h"
 #include "engine/invoke_sql.h"
@@ -36,6 +37,8 @@ struct daemon {
     struct runner *runner;
     struct api *api;
     struct schedules *schedules;
+    struct bulks *bulks;
+    struct breakers *breakers;
     struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -405,13 +408,18 @@ static const struct plan *daemon_child_plan(void *arg, struct str workflow,
 
 static void runner_open(struct daemon *daemon)
 {
+    struct breakers_options breakers = {
+        .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    daemon->breakers = breakers_new(&breakers);
     struct runner_config config = {.env = daemon->env,
+                                   .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
+    breakers_run(daemon->breakers, daemon->runner);
 }
 
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
@@ -430,12 +438,14 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     store_open(daemon);
     sql_open(daemon);
     runner_open(daemon);
+    daemon->bulks = bulks_new(options->loop, daemon->runner, daemon->store);
     struct api_options api = {.loop = options->loop,
                               .access = &options->config->access,
                               .runner = daemon->runner,
                               .store = daemon->store,
                               .plans = daemon->plans,
                               .queues = daemon->queues,
+                              .bulks = daemon->bulks,
                               .dsl = &daemon->dsl,
                               .env = daemon->env,
                               .daemon = options->name};
@@ -477,6 +487,8 @@ void daemon_close(struct daemon *daemon)
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
     schedules_free(daemon->schedules);
+    bulks_free(daemon->bulks);
+    breakers_free(daemon->breakers);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -534,6 +546,8 @@ void daemon_drain(struct daemon *daemon)
     if (daemon->scrape)
         control_stop(daemon->scrape);
     schedules_stop(daemon->schedules);
+    bulks_stop(daemon->bulks);
+    breakers_stop(daemon->breakers);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

@@ -1,5 +1,6 @@
 #include "engine/decide.h"
 
+#include "engine/admit.h"
 #include "engine/answer.h"
 #include "engine/approval.h"
 #include "engine/ask.h"
@@ -200,8 +201,14 @@ static void reply_decide(struct draft *draft)
 static void side_due(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side(instance, direction);
-    if (!wall_passed(side->next_at, draft->event->now))
+    if (!wall_passed(side->next_at, draft->event->now) &&
+        !admit_has_room(draft, instance, direction))
         return;
+    if (side_is_held(side)) {
+        if (!draft->run->now.paused && !draft->event->hold)
+            attempt_repeat(draft, instance, direction);
+        return;
+    }
     if (approval_is_pending(side)) {
         approval_expire(draft, instance);
         return;
@@ -264,12 +271,24 @@ static void due_collect(const struct heap *heap, size_t at, struct wall now, str
     due_collect(heap, at * 2 + 1, now, list, count);
 }
 
+/* And those that waited for room at their service, which has some now. */
+static void admitted_collect(const struct draft *draft, struct due_node **list, size_t *count)
+{
+    const struct heap *heap = &draft->run->retries;
+    for (size_t i = 1; draft->run->held && i <= heap->count; i++) {
+        struct due_node *due = CONTAINER_OF(heap->nodes[i], struct due_node, node);
+        if (heap->nodes[i]->key > draft->event->now.us &&
+            admit_has_room(draft, due_instance(due), due->direction))
+            list[(*count)++] = due;
+    }
+}
+
 static bool is_sent_again(const struct draft *draft, struct due_node *due)
 {
     struct instance *instance = due_instance(due);
     const struct effect_state *side = instance_side(instance, due->direction);
-    return side->state == STEP_UNKNOWN ||
-           (side->state == STEP_RETRYING && !attempt_is_over(draft, instance, due->direction));
+    return side->state == STEP_UNKNOWN || ((side->state == STEP_RETRYING || side_is_held(side)) &&
+                                           !attempt_is_over(draft, instance, due->direction));
 }
 
 void decide_due(struct draft *draft)
@@ -286,6 +305,7 @@ void decide_due(struct draft *draft)
         arena_array(draft->scratch, struct due_node *, run->retries.count + run->waits.count);
     due_collect(&run->retries, 1, draft->event->now, list, &count);
     due_collect(&run->waits, 1, draft->event->now, list, &count);
+    admitted_collect(draft, list, &count);
     qsort(list, count, sizeof(struct due_node *), by_file_order);
     /* What ends comes before what is sent again: it may turn the run back. */
     for (size_t i = 0; i < count && decide_is_active(run); i++)

@@ -114,6 +114,8 @@ void draft_effect(struct draft *draft, const struct instance *instance, enum dir
                    .state = *side,
                    .turn = draft->run->now.turn},
     };
+    if (side->state != STEP_WAITING)
+        record.effect.state.waits_for = WAITS_NONE;
     draft_record(draft, &record);
 }
 

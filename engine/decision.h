@@ -9,6 +9,7 @@
 #ifndef ENGINE_DECISION_H
 #define ENGINE_DECISION_H
 
+#include "engine/gate.h"
 #include "engine/outcome.h"
 #include "engine/render.h"
 
@@ -52,6 +53,9 @@ struct run_event {
     const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
     const struct json *people; /* who is who: see approval.h; NULL: nobody is named */
     bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
+    /* What may be sent to each service of the plan; the decision counts down what it sends. NULL:
+     * there are no limits. */
+    struct gate_room *rooms;
     struct record_start start; /* EVENT_START */
 
     struct { /* EVENT_REPLY */

@@ -32,6 +32,8 @@ const struct instance *forward_pivot_open(const struct run *run)
     for (uint16_t i = 0; i < run->instances_count; i++) {
         const struct instance *own = &run->instances[i];
         bool open = any_stands(own, STANDING_MOVING) || any_stands(own, STANDING_STOPPED);
+        if (side_is_held(&own->execute) && !own->execute.attempts)
+            continue; /* nothing of it was sent */
         if (open && plan_step_of(run, own)->pivot)
             return own;
     }

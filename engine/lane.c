@@ -272,6 +272,7 @@ static void work_quarantine(struct runner *runner, struct work *work, const stru
                                                .step = STR(""),
                                                .detail = STR("quarantine"),
                                                .actor = STR("")}};
+    gates_forgo(work);
     work->decision.records = records;
     work->decision.records_count = 2;
     work->decision.commands_count = 0;

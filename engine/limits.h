@@ -23,7 +23,9 @@
 
 /* Runs held in memory, each some 4 KiB and its payloads: a submit past it is answered "later". */
 #define RESIDENT_RUNS_MAX 200000
-/* Events that wait for one run: replies cannot pile up, verbs can. */
+/* Events that wait for one run: replies cannot pile up, verbs can. What workers report ends tasks,
+ * of which a loop may have many in the same moment. */
 #define RUN_EVENTS_MAX 64
+#define RUN_REPORTS_MAX 1024
 
 #endif

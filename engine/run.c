@@ -16,6 +16,7 @@ static const char *const direction_names[] = NAMES(DIRECTIONS);
 static const char *const reply_kind_names[] = NAMES(REPLY_KINDS);
 static const char *const run_state_names[] = NAMES(RUN_STATES);
 static const char *const step_state_names[] = NAMES(STEP_STATES);
+static const char *const waits_for_names[] = NAMES(WAITS_FOR);
 static const char *const run_cause_names[] = NAMES(RUN_CAUSES);
 static const char *const park_reason_names[] = NAMES(PARK_REASONS);
 static const char *const outcome_names[] = NAMES(OUTCOMES);
@@ -58,6 +59,11 @@ const char *step_state_name(enum step_state state)
     return name_at(step_state_names, ARRAY_LEN(step_state_names), state);
 }
 
+const char *waits_for_name(enum waits_for waits_for)
+{
+    return name_at(waits_for_names, ARRAY_LEN(waits_for_names), waits_for);
+}
+
 const char *run_cause_name(enum run_cause cause)
 {
     return name_at(run_cause_names, ARRAY_LEN(run_cause_names), cause);
@@ -91,6 +97,11 @@ enum run_state run_state_of(struct str name)
 enum step_state step_state_of(struct str name)
 {
     return (enum step_state)index_of(step_state_names, ARRAY_LEN(step_state_names), name);
+}
+
+enum waits_for waits_for_of(struct str name)
+{
+    return (enum waits_for)index_of(waits_for_names, ARRAY_LEN(waits_for_names), name);
 }
 
 enum run_cause run_cause_of(struct str name)
@@ -274,19 +285,26 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->now.direction = DIRECTION_EXECUTE;
 }
 
+/* What is sent, or asked, once its time has come: not while the run is paused. */
+static bool side_is_sent(const struct effect_state *side)
+{
+    return side->state == STEP_RETRYING || side->state == STEP_UNKNOWN || side_is_held(side);
+}
+
 /* The side waits for a time in the heap of its kind, or in none. */
 static void side_wait(struct run *run, struct instance *instance, enum direction direction,
-                      enum step_state before)
+                      const struct effect_state *before)
 {
     const struct effect_state *side = instance_side(instance, direction);
     struct due_node *due =
         direction == DIRECTION_COMPENSATE ? &instance->compensate_due : &instance->execute_due;
     due->direction = direction;
-    bool sent = before == STEP_RETRYING || before == STEP_UNKNOWN;
-    heap_remove(sent ? &run->retries : &run->waits, &due->node);
+    heap_remove(side_is_sent(before) ? &run->retries : &run->waits, &due->node);
+    run->held += side_is_held(side);
+    run->held -= side_is_held(before);
     if (!wall_is_set(side->next_at))
         return;
-    if (side->state == STEP_RETRYING || side->state == STEP_UNKNOWN)
+    if (side_is_sent(side))
         heap_set(&run->retries, &due->node, side->next_at.us);
     else if (side->state == STEP_WAITING || side->state == STEP_CLAIMED) /* claimed: its limit */
         heap_set(&run->waits, &due->node, side->next_at.us);
@@ -327,7 +345,7 @@ static void effect_apply(struct run *run, const struct record_effect *effect, bo
     if (!side->items.ptr && old.generation == side->generation)
         side->items = old.items;
     run->claims = MAX(run->claims, side->claim_no);
-    side_wait(run, instance, effect->ref.direction, old.state);
+    side_wait(run, instance, effect->ref.direction, &old);
     if (side->items.ptr && !instance->group)
         loop_apply(run, instance);
     instance_note(run, instance);
@@ -584,6 +602,10 @@ static const char *side_check(const struct run *run, const struct instance *inst
         return "a claim number above the run's counter";
     if (side->state == STEP_RETRYING && !wall_is_set(side->next_at))
         return "retrying without a time";
+    if (side_is_held(side) && !wall_is_set(side->next_at))
+        return "held back without a time to look again";
+    if (side->waits_for != WAITS_NONE && side->state != STEP_WAITING)
+        return "what does not wait waits for something";
     if (side->attempts_free + side->attempts_base > side->attempts)
         return "more free or former attempts than attempts";
     if (side->approval == APPROVAL_PENDING && side->state == STEP_WAITING && side->attempts)

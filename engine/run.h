@@ -37,7 +37,7 @@ enum { RUN_STATE_COUNT = 1 RUN_STATES(X) }; /* for arrays by run_state */
     X(STEP_PENDING, "pending")                                                                    \
     X(STEP_CLAIMED, "claimed")   /* the key is durable; sent or about to be */                    \
     X(STEP_RETRYING, "retrying") /* until next_at */                                              \
-    X(STEP_WAITING, "waiting")   /* timer */                                                      \
+    X(STEP_WAITING, "waiting")   /* timer, worker, or what `waits_for` says */                    \
     X(STEP_UNKNOWN, "unknown")   /* may or may not be applied: asked until the participant can */ \
     /* tell, or nothing automatic is left */                                                      \
     X(STEP_APPLIED, "applied")                                                                    \
@@ -48,6 +48,17 @@ enum step_state {
     STEP_NONE,
 #define X(id, name) id,
     STEP_STATES(X)
+#undef X
+};
+
+/* Why the request of a waiting side may not go out. */
+#define WAITS_FOR(X)                                                     \
+    X(WAITS_LIMIT, "limit")     /* its service's limits leave no room */ \
+    X(WAITS_BREAKER, "breaker") /* its service's breaker is open */
+enum waits_for {
+    WAITS_NONE,
+#define X(id, name) id,
+    WAITS_FOR(X)
 #undef X
 };
 
@@ -86,6 +97,8 @@ enum park_reason {
 #undef X
 };
 
+const char *waits_for_name(enum waits_for waits_for);
+enum waits_for waits_for_of(struct str name);
 const char *run_state_name(enum run_state state);
 const char *step_state_name(enum step_state state);
 const char *run_cause_name(enum run_cause cause);
@@ -138,16 +151,17 @@ enum approval approval_of(struct str name); /* APPROVAL_NONE for an unknown name
 /* One direction of a step instance, current generation: what the row of saga.effect holds. */
 struct effect_state {
     enum step_state state;
-    uint16_t generation;    /* 0: never claimed */
-    uint32_t claim_no;      /* the run's own claim counter; 0: skipped, nothing was sent */
-    uint32_t attempts;      /* durable sends; never goes back */
-    uint32_t attempts_free; /* of those, the ones that cost none */
-    uint32_t attempts_base; /* attempts when a person opened a new budget */
-    uint32_t pickups;       /* take-overs in mid-attempt since the last outcome */
-    bool maybe_applied;     /* an attempt ended unknown: sticky until reconcile or a person */
-    bool by_hand;           /* settled or skipped by a person */
-    bool output_invalid;    /* the answer could not be kept: too large, not text, not JSON */
-    enum outcome outcome;   /* joined over the attempts so far */
+    uint16_t generation;      /* 0: never claimed */
+    uint32_t claim_no;        /* the run's own claim counter; 0: skipped, nothing was sent */
+    uint32_t attempts;        /* durable sends; never goes back */
+    uint32_t attempts_free;   /* of those, the ones that cost none */
+    uint32_t attempts_base;   /* attempts when a person opened a new budget */
+    uint32_t pickups;         /* take-overs in mid-attempt since the last outcome */
+    bool maybe_applied;       /* an attempt ended unknown: sticky until reconcile or a person */
+    bool by_hand;             /* settled or skipped by a person */
+    enum waits_for waits_for; /* of a waiting side; none: something else */
+    bool output_invalid;      /* the answer could not be kept: too large, not text, not JSON */
+    enum outcome outcome;     /* joined over the attempts so far */
     struct sha256 request_hash;
     struct wall claimed_at; /* first claim: fixes now(), budget and key lifetime */
     struct wall budget_at;  /* no send after it */
@@ -371,6 +385,7 @@ struct run {
     /* Sides with a next_at, by it: those that are retrying, and those that wait or, of a worker,
      * are claimed. */
     struct heap retries, waits;
+    uint32_t held;            /* sides that wait for room at their service */
     const struct json *input; /* parsed, for runs that read a large one many times; else NULL */
     struct wall budget_told; /* memory only: the compensate_until that has passed and was seen to */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
@@ -424,6 +439,11 @@ static inline struct effect_state *instance_side(struct instance *instance,
                                                  enum direction direction)
 {
     return direction == DIRECTION_COMPENSATE ? &instance->compensate : &instance->execute;
+}
+/* Its request may not go out yet (admit.h). */
+static inline bool side_is_held(const struct effect_state *side)
+{
+    return side->state == STEP_WAITING && side->waits_for != WAITS_NONE;
 }
 static inline const struct plan_action *step_action(const struct plan_step *step,
                                                     enum direction direction)

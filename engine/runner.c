@@ -17,6 +17,7 @@
 #include "engine/log.h"
 #include "engine/runner_impl.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static void work_becomes_settlement(struct work *work, const struct record_inbox *inbox);
@@ -44,6 +45,7 @@ struct runner *runner_new(const struct runner_config *config, const struct port_
 
 void work_free(struct work *work)
 {
+    gates_forgo(work);
     plan_unref(work->plan);
     arena_free(&work->arena);
     free(work);
@@ -59,6 +61,7 @@ static void input_free(struct input *input)
 void slot_free(struct runner *runner, struct slot *slot)
 {
     ASSERT(!slot->flights && !slot->head && !slot->busy);
+    gates_leave(slot);
     map_remove(&runner->slots, &slot->node);
     heap_remove(&runner->due, &slot->due);
     run_free(slot->run);
@@ -70,6 +73,7 @@ static void flight_free(struct runner *runner, struct flight *flight)
 {
     map_remove(&runner->flights, &flight->node);
     flight->slot->flights--;
+    passage_forgo(&flight->passage);
     free(flight->item);
     free(flight);
 }
@@ -173,11 +177,12 @@ static int owner_check(const struct runner *runner, struct str run_id, struct er
     return 0;
 }
 
-static int slot_check(const struct slot *slot, struct err *err)
+static int slot_check(const struct slot *slot, uint32_t limit, struct err *err)
 {
-    if (slot && slot->queued >= RUN_EVENTS_MAX)
-        return err_set(err, ERR_LIMIT, "%d requests wait for the run \"" STR_FMT "\" already",
-                       RUN_EVENTS_MAX, STR_ARG(slot->id));
+    if (slot && slot->queued >= limit)
+        return err_set(err, ERR_LIMIT,
+                       "%" PRIu32 " requests wait for the run \"" STR_FMT "\" already",
+                       slot->queued, STR_ARG(slot->id));
     return 0;
 }
 
@@ -188,7 +193,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
     struct slot *slot = slot_find(runner, start->run_id);
     int code = owner_check(runner, start->run_id, err);
     if (!code)
-        code = slot_check(slot, err);
+        code = slot_check(slot, RUN_EVENTS_MAX, err);
     if (code)
         return code;
     if (!slot && runner->slots.count >= runner->config.resident_max)
@@ -234,7 +239,7 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     struct slot *slot = slot_find(runner, verb->run_id);
     int code = owner_check(runner, verb->run_id, err);
     if (!code)
-        code = slot_check(slot, err);
+        code = slot_check(slot, verb->token.len ? RUN_REPORTS_MAX : RUN_EVENTS_MAX, err);
     if (code)
         return code;
     if (!slot) {
@@ -516,6 +521,7 @@ void runner_free(struct runner *runner)
     map_free(&runner->slots);
     map_free(&runner->flights);
     map_free(&runner->children);
+    gates_free(runner);
     heap_free(&runner->due);
     arena_free(&runner->leaving_arena);
     tally_free(&runner->tally);
@@ -661,7 +667,9 @@ static void work_decide(struct runner *runner, struct work *work)
     work->event.env = runner->config.env;
     work->event.people = runner->config.people;
     work->event.hold = runner->draining;
+    gates_open(runner, work);
     run_decide(slot->run, &work->event, &work->arena, &work->decision);
+    gates_pass(runner, work);
     work->durable = durable_count(&work->decision);
     heap_remove(&runner->due, &slot->due);
     slot->busy = true;
@@ -708,7 +716,8 @@ static bool wants_fresh_connection(const struct plan_action *action)
            (action->effect == EFFECT_COMPENSABLE && !action->idempotency.ttl_us);
 }
 
-void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command)
+void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command,
+                    struct passage *passage)
 {
     if (command->rendered.request.action->kind == ACTION_CHILD && runner->config.plans.find) {
         child_invoke(runner, slot, command);
@@ -723,6 +732,10 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     flight->ref.item.ptr = flight->item;
     flight->attempt = command->attempt;
     flight->asks = command->kind == COMMAND_ASK;
+    if (passage) {
+        flight->passage = *passage;
+        passage->entry = NULL;
+    }
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
@@ -769,7 +782,7 @@ void work_finish(struct runner *runner, struct work *work)
     for (uint32_t i = 0; i < work->decision.commands_count; i++) {
         const struct run_command *command = &work->decision.commands[i];
         if (command->kind == COMMAND_INVOKE || command->kind == COMMAND_ASK)
-            command_invoke(runner, slot, command);
+            command_invoke(runner, slot, command, work->passages ? &work->passages[i] : NULL);
         else if (command->kind == COMMAND_ROLLBACK)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
         else if (command->kind == COMMAND_CHILD_CANCEL && runner->config.plans.find)
@@ -785,6 +798,7 @@ void work_finish(struct runner *runner, struct work *work)
     for (uint32_t i = 0; i < work->decision.records_count; i++)
         if (work->decision.records[i].kind == RECORD_RUN)
             runner->stats.entered[work->decision.records[i].run.state]++;
+    gates_wait(runner, slot);
     answer_send(work, &answer);
     child_ended(runner, slot->run);
     if (work->durable)
@@ -798,6 +812,7 @@ void work_finish(struct runner *runner, struct work *work)
         return;
     }
     if (quarantined) { /* the image holds what the database refused */
+        gates_leave(slot);
         run_free(slot->run);
         slot->run = NULL;
         slot->loading = slot->head != NULL;
@@ -833,6 +848,8 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->event.reply.attempt = flight->attempt;
     work->event.reply.asked = flight->asks;
     work->event.reply.reply = reply;
+    work->answered = flight->passage;
+    flight->passage.entry = NULL;
     runner->stats.replies[reply->kind]++;
     if (slot->run && !flight->asks)
         tally_reply(&runner->tally, slot->run, &flight->ref, reply);
@@ -858,6 +875,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
         runner->invoke.drop(runner->invoke.arg, flight->id);
         flight_free(runner, flight);
     }
+    gates_leave(slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->loading = true;
@@ -917,7 +935,9 @@ void runner_turn(struct runner *runner, struct wall now)
         input_drain(runner);
         if (!runner->draining)
             due_queue(runner);
+        gates_pump(runner);
         ready_decide(runner);
+        gates_pump(runner);
         lane_pump(runner);
     } while (runner->inputs || (runner->ready && !runner->open));
 }
@@ -928,11 +948,11 @@ bool runner_has_work(const struct runner *runner)
     return runner->inputs || (runner->ready && room && runner->owned && runner->store_is_up);
 }
 
-struct wall runner_due(const struct runner *runner)
+struct wall runner_due(struct runner *runner)
 {
     /* A draining runner lets due times wait: naming one would wake its owner over and over. */
     struct heap_node *top = runner->draining ? NULL : heap_top(&runner->due);
-    return top ? (struct wall){top->key} : WALL_NONE;
+    return wall_first(top ? (struct wall){top->key} : WALL_NONE, gates_due(runner));
 }
 
 bool runner_is_idle(const struct runner *runner)
@@ -956,6 +976,7 @@ struct runner_stats runner_stats(const struct runner *runner)
     struct runner_stats stats = runner->stats;
     stats.resident = (uint32_t)runner->slots.count;
     stats.in_flight = (uint32_t)runner->flights.count;
+    gates_count(runner, &stats);
     stats.units_in_flight = runner->sent_count;
     stats.shards = runner->owned ? runner->shards & ~runner->shards_loading : 0;
     return stats;

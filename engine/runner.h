@@ -17,12 +17,20 @@
 
 struct runner;
 
+/* What other daemons are to know; called once a turn at most. */
+struct port_services {
+    void *arg;
+    void (*changed)(void *arg, struct str service, enum breaker_state state,
+                    struct wall open_until);
+};
+
 struct runner_config {
-    uint32_t resident_max;     /* 0: RESIDENT_RUNS_MAX */
-    const struct json *env;    /* borrowed for the runner's life; NULL: none */
-    const struct json *people; /* the same; see approval.h */
-    struct port_tasks tasks;   /* offer is NULL: there are no workers */
-    struct port_plans plans;   /* find is NULL: port_invoke plays the children */
+    uint32_t resident_max;         /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env;        /* borrowed for the runner's life; NULL: none */
+    const struct json *people;     /* the same; see approval.h */
+    struct port_services services; /* changed is NULL: nobody else is to know */
+    struct port_tasks tasks;       /* offer is NULL: there are no workers */
+    struct port_plans plans;       /* find is NULL: port_invoke plays the children */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -103,15 +111,22 @@ void runner_release(struct runner *runner, uint64_t shards, struct str to_lane);
 /* Owned shards that could leave at once. */
 uint64_t runner_quiet_shards(const struct runner *runner);
 
+/* It has met services with limits. */
+bool runner_has_gates(const struct runner *runner);
+/* Another daemon's breaker of the service is open until then. */
+void runner_breaker(struct runner *runner, struct str service, struct wall open_until);
+
 /* --- the loop --- */
 void runner_turn(struct runner *runner, struct wall now);
 /* True if a turn would do something now. */
 bool runner_has_work(const struct runner *runner);
 /* When the next turn is due by time alone; WALL_NONE: never. */
-struct wall runner_due(const struct runner *runner);
+struct wall runner_due(struct runner *runner);
 
 struct runner_stats {
     uint32_t resident, in_flight, units_in_flight, queued;
+    uint32_t held;           /* runs that wait for room at a service */
+    uint32_t open;           /* services whose breaker is not closed */
     uint64_t shards;         /* owned and loaded */
     uint64_t units, records; /* acknowledged so far */
     uint64_t started, commands;

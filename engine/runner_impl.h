@@ -12,6 +12,29 @@
 
 struct slot;
 
+/* The gate of a service, by name; there is one from the first run that has limits for it. */
+struct gate_entry {
+    struct map_node node;
+    struct str name;
+    struct gate gate;
+    char bytes[];
+};
+
+/* A run that waits at a gate. */
+struct slot_wait {
+    struct gate_waiter waiter;
+    struct slot_wait *next; /* of the slot */
+    struct slot *slot;
+    struct gate_entry *entry;
+    bool wanted, repeats; /* while it is looked at anew */
+};
+
+/* A place in a gate's books. */
+struct passage {
+    struct gate_entry *entry; /* NULL: none */
+    uint64_t opening;
+};
+
 /* One event of one run, from its arrival until its consequences are carried out. */
 struct work {
     struct work *next;
@@ -21,7 +44,10 @@ struct work {
     struct run_event event;
     uint64_t invocation_id; /* EVENT_REPLY */
     struct run_decision decision;
-    uint32_t durable; /* records of the decision that a store writes */
+    struct passage *passages; /* of the commands, NULL: none; each until it is a flight's */
+    uint32_t passages_count;
+    struct passage answered; /* EVENT_REPLY: until it is decided */
+    uint32_t durable;        /* records of the decision that a store writes */
     enum work_repair { REPAIR_NONE, REPAIR_NO_PAYLOAD, REPAIR_QUARANTINE } repair;
     void (*cb)(void *arg, const struct runner_answer *answer);
     void *cb_arg;
@@ -37,6 +63,7 @@ struct slot {
     struct slot *ready_next;
     struct work *head, **tail;
     uint32_t queued, flights;
+    struct slot_wait *waits;
 };
 
 /* An invocation whose reply has not come. */
@@ -48,6 +75,7 @@ struct flight {
     char *item;
     uint32_t attempt;
     bool asks; /* a read: `attempt` numbers the finding */
+    struct passage passage;
 };
 
 /* A unit and the works whose records it holds. */
@@ -93,6 +121,7 @@ struct runner {
 
     struct map slots, flights;
     struct map children; /* children.c: who waits for which child */
+    struct map gates;    /* gates.c */
     struct heap due;
     struct slot *ready, **ready_tail;
     struct input *inputs, **inputs_tail;
@@ -135,7 +164,8 @@ void answer_error(struct work *work, enum err_code code, const char *text);
 /* The records are durable: commands go out, the caller is answered. */
 void work_finish(struct runner *runner, struct work *work);
 /* Only after the acknowledgement (law 3). */
-void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command);
+void command_invoke(struct runner *runner, struct slot *slot, const struct run_command *command,
+                    struct passage *passage);
 /* What was not acknowledged is gone with the lease. */
 void work_lost(struct runner *runner, struct work *work);
 /* The submit's inbox row, if it came by one, must be settled although its run existed before. */
@@ -152,6 +182,25 @@ void child_cancel(struct runner *runner, const struct slot *parent,
 void child_ended(struct runner *runner, const struct run *child);
 /* Forgets the waits of these shards: their runs ask again where they are loaded. */
 void children_drop(struct runner *runner, uint64_t shards);
+
+/* --- gates.c: limits and breakers; nothing of it costs runs of workflows without --- */
+
+/* Before the decision: what it may send. */
+void gates_open(struct runner *runner, struct work *work);
+/* After it: what it sends is in the books, and what it was granted is used or given back. */
+void gates_pass(struct runner *runner, struct work *work);
+/* The places of what will not be sent any more are free. */
+void gates_forgo(struct work *work);
+void passage_forgo(struct passage *passage);
+/* The decision is durable: its run waits for what it says. */
+void gates_wait(struct runner *runner, struct slot *slot);
+/* The slot waits for nothing any more. */
+void gates_leave(struct slot *slot);
+/* Wakes those that may go on, in the order of their gates. */
+void gates_pump(struct runner *runner);
+struct wall gates_due(struct runner *runner);
+void gates_count(const struct runner *runner, struct runner_stats *stats);
+void gates_free(struct runner *runner);
 
 /* --- lane.c --- */
 

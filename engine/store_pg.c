@@ -23,6 +23,8 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
 const char *const store_watch_sql[WATCH_STATEMENTS] = {
     [WATCH_LOAD] = "select * from saga.load_v2($1, $2, $3, $4)",
     [WATCH_LOAD_RUN] = "select * from saga.load_run_v2($1)",
+    [WATCH_PICK_UP] = "select saga.pick_up_v1($1)",
+    [WATCH_APART] = "select run_id from saga.apart_v1($1, $2, $3)",
     [WATCH_LANES] = "select lane, daemon, epoch, beat, ttl_us, clean, shards from saga.lanes_v1()",
     [WATCH_TAKE_OVER] = "select saga.lane_take_over_v1($1, $2, $3, $4, $5, $6)",
     [WATCH_KICK] = "select saga.lane_kick_v1($1)",
@@ -54,7 +56,7 @@ static void notice(void *arg, const char *severity, const char *text);
 struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options *options,
                                const struct store_pg_events *events)
 {
-    static const char *const roles[] = {"write", "watch", "read"};
+    static const char *const roles[] = {"write", "watch", "read", "search"};
     struct store_pg *store = xcalloc(1, sizeof(*store));
     store->magic = STORE_MAGIC;
     store->loop = loop;
@@ -70,7 +72,8 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     store->loads_last = &store->loads;
     store->lease_timer = loop_timer_new(loop, lease_tick, store);
     store->poll_timer = loop_timer_new(loop, inbox_poll, store);
-    for (int i = 0; i < 3; i++)
+    store->apart_timer = loop_timer_new(loop, load_apart, store);
+    for (int i = 0; i < 4; i++)
         snprintf(store->application[i], sizeof(store->application[i]), "sagad %s %s", store->daemon,
                  roles[i]);
     /* What sql/api/apply_v2.sql wants: found by full keys, planned once. */
@@ -105,9 +108,15 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     read.statements_count = 0;
     read.up = NULL;
     read.down = read_down;
+    static const struct pgconn_setting patience[] = {{"statement_timeout", STORE_SEARCH_TIMEOUT}};
+    struct pgconn_options search = read;
+    search.application = store->application[3];
+    search.settings = patience;
+    search.settings_count = ARRAY_LEN(patience);
     store->write = pgconn_open(loop, &write);
     store->watch = pgconn_open(loop, &watch);
     store->read = pgconn_open(loop, &read);
+    store->search = pgconn_open(loop, &search);
     return store;
 }
 
@@ -119,6 +128,7 @@ void store_pg_close(struct store_pg *store)
     pgconn_close(store->write);
     pgconn_close(store->watch);
     pgconn_close(store->read);
+    pgconn_close(store->search);
     loop_defer_cancel(store->loop, &store->answers_call);
     while (store->in_flight)
         flight_free(store->in_flight);
@@ -129,6 +139,8 @@ void store_pg_close(struct store_pg *store)
     map_free(&store->inbox);
     loop_timer_free(store->lease_timer);
     loop_timer_free(store->poll_timer);
+    loop_timer_free(store->apart_timer);
+    buf_free(&store->apart);
     free(store->uri);
     free(store->daemon);
     free(store->lock_file);

@@ -2,9 +2,9 @@
  * store_pg.h: the store on PostgreSQL: port_store, the daemon's leases, the inbox, definitions,
  * and questions for the read API.
  *
- * Three connections: *write* carries the units of the daemon's write lane and nothing that could
- * delay them; *watch* polls the inbox, keeps and observes leases; *read* answers questions. They
- * come up by themselves and come back by themselves.
+ * Four connections: *write* carries the units of the daemon's write lane and nothing that could
+ * delay them; *watch* polls the inbox, keeps and observes leases; *read* answers questions,
+ * *search* those that may take long. They come up by themselves and come back by themselves.
  *
  * Life: store_pg_open, then store_pg_lease; `own` tells that the lane is ours. From then on units
  * may be sent. `lost` tells that it is not ours any more (fenced, or the deadline passed while the
@@ -22,6 +22,7 @@
 struct store_pg;
 
 #define STORE_TTL_US (10 * SECOND_US) /* of a lease */
+#define STORE_SEARCH_TIMEOUT "10s"    /* of store_pg_search */
 
 /* A row of the inbox. Borrowed until the callback returns. */
 struct store_inbox {
@@ -136,6 +137,10 @@ typedef void store_answered(void *arg, const struct store_answer *answer);
  * Always answers, later. */
 void store_pg_query(struct store_pg *store, const char *sql, const char *const *params,
                     unsigned count, store_answered *done, void *arg);
+/* The same on a connection of its own, for what looks at many runs: it holds up nobody but other
+ * searches, and is given up after STORE_SEARCH_TIMEOUT (SQLSTATE 57014). */
+void store_pg_search(struct store_pg *store, const char *sql, const char *const *params,
+                     unsigned count, store_answered *done, void *arg);
 /* Registers a definition. `run_id_parts`: its run_id template as SQL can render it, a JSON list of
  * {"lit": text} and {"path": [names of input fields]}; absent if it cannot. The answer's text is
  * "applied", "unchanged" or "current" (known before, made current); ERR_CONFLICT: the label stands

@@ -93,6 +93,7 @@
     X(JSON, answer, (effect)->state.answer)                   \
     X(JSON, step_input, (effect)->state.step_input)           \
     X(TEXT_OR_NULL, renewed, (effect)->state.renewed)         \
+    X(WAITS_FOR, waits_for, (effect)->state.waits_for)        \
     X(APPROVAL, approval, (effect)->state.approval)
 
 #define ATTEMPT_COLUMNS(X, attempt)         \
@@ -322,6 +323,11 @@ static void put_CAUSE(struct buf *out, enum run_cause value)
 static void put_PARK(struct buf *out, enum park_reason value)
 {
     put_name(out, value, park_reason_name(value));
+}
+
+static void put_WAITS_FOR(struct buf *out, enum waits_for value)
+{
+    put_name(out, value, waits_for_name(value));
 }
 
 static void put_OUTCOME(struct buf *out, enum outcome value)
@@ -676,6 +682,7 @@ static struct sha256 hash_of(struct str binary)
 #define get_STEP_STATE(text) step_state_of(text)
 #define get_DIRECTION(text) direction_of(text)
 #define get_CAUSE(text) run_cause_of(text)
+#define get_WAITS_FOR(text) waits_for_of(text)
 #define get_PARK(text) park_reason_of(text)
 #define get_OUTCOME(text) outcome_of(text)
 #define get_APPROVAL(text) approval_of(text)

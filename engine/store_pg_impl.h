@@ -26,6 +26,8 @@ enum write_statement {
 enum watch_statement {
     WATCH_LOAD,
     WATCH_LOAD_RUN,
+    WATCH_PICK_UP,
+    WATCH_APART,
     WATCH_LANES,
     WATCH_TAKE_OVER,
     WATCH_KICK,
@@ -89,10 +91,10 @@ struct store_pg {
     struct loop *loop;
     struct store_pg_events events;
     char *uri, *daemon, *lock_file;
-    char application[3][96]; /* write, watch, read */
+    char application[4][96]; /* write, watch, read, search */
     unsigned action_lanes;
     bool polls_inbox;
-    struct pgconn *write, *watch, *read;
+    struct pgconn *write, *watch, *read, *search;
     uint32_t types[LIST_COUNT];
 
     /* units */
@@ -129,6 +131,11 @@ struct store_pg {
     /* loads and definitions */
     struct load *loads, **loads_last;
     bool loading;         /* a page or its definitions are under way */
+    struct loop_timer *apart_timer;
+    struct buf apart; /* the runs taken up apart last, as an array; empty: none is to be looked for */
+    unsigned apart_count;
+    struct mono apart_since;
+    bool apart_patient; /* as asked last */
     unsigned loads_stale; /* answers under way that nobody waits for */
     int64_t workflows_no;
 
@@ -163,6 +170,7 @@ void load_start(void *arg, uint64_t shards);
 void load_run_start(void *arg, struct str run_id);
 void load_pump(struct store_pg *store);
 void load_clear(struct store_pg *store);
+void load_apart(void *arg); /* the timer: runs that were set apart follow, a few at a time */
 /* The current definitions (count 0), or these. */
 void sources_ask(struct store_pg *store, const struct sha256 *hashes, unsigned count,
                  pgconn_done *done, void *arg);

@@ -224,8 +224,8 @@ static void no_connection(void *arg)
     question_answer(arg, &answer);
 }
 
-static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
-                struct question *question)
+static void ask_by(struct pgconn *conn, struct store_pg *store, const char *sql,
+                   const struct pgconn_params *params, struct question *question)
 {
     question->store = store;
     question->next = store->questions;
@@ -233,10 +233,16 @@ static void ask(struct store_pg *store, const char *sql, const struct pgconn_par
     if (store->questions)
         store->questions->place = &question->next;
     store->questions = question;
-    if (pgconn_is_up(store->read))
-        pgconn_query(store->read, sql, params, PGCONN_TEXT, question_came, question);
+    if (pgconn_is_up(conn))
+        pgconn_query(conn, sql, params, PGCONN_TEXT, question_came, question);
     else
         loop_defer(store->loop, &question->late, no_connection, question);
+}
+
+static void ask(struct store_pg *store, const char *sql, const struct pgconn_params *params,
+                struct question *question)
+{
+    ask_by(store->read, store, sql, params, question);
 }
 
 static struct question *question_new(store_answered *done, void *arg)
@@ -254,6 +260,15 @@ void store_pg_query(struct store_pg *store, const char *sql, const char *const *
     for (unsigned i = 0; i < count; i++)
         pgconn_param_z(&list, params[i]);
     ask(store, sql, &list, question_new(done, arg));
+}
+
+void store_pg_search(struct store_pg *store, const char *sql, const char *const *params,
+                     unsigned count, store_answered *done, void *arg)
+{
+    struct pgconn_params list = {0};
+    for (unsigned i = 0; i < count; i++)
+        pgconn_param_z(&list, params[i]);
+    ask_by(store->search, store, sql, &list, question_new(done, arg));
 }
 
 /* What a view must know of an action beyond its kind: where its tasks are offered. */
@@ -313,6 +328,10 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
         buf_add_z(out, step->compensate.kind == ACTION_NONE ? "false" : "true");
     if (step->compensate.kind != ACTION_NONE)
         buf_printf(out, ", \"compensate_kind\": \"%s\"", action_kind_name(step->compensate.kind));
+    if (step->compensate.kind != ACTION_NONE && step->compensate.service != PLAN_SERVICE_NONE) {
+        buf_add_z(out, ", \"compensate_service\": ");
+        json_write_string(str_z(plan->services[step->compensate.service].name), out);
+    }
     again_describe("again", action, out);
     again_describe("compensate_again", &step->compensate, out);
     queue_describe("queue", action, out);
@@ -342,11 +361,21 @@ static struct str run_id_describe(const struct plan *plan, struct str parts)
     return parts.ptr || !plan->run_id ? parts : STR("\"complex\"");
 }
 
+/* How long a completed run may be undone, as an interval; NULL: never. */
+static const char *window_describe(const struct plan *plan, char *out, size_t size)
+{
+    if (!plan->compensatable_for_us)
+        return NULL;
+    snprintf(out, size, "%lld us", (long long)plan->compensatable_for_us);
+    return out;
+}
+
 void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str run_id_parts,
                     const char *actor, store_answered *done, void *arg)
 {
     struct pgconn_params params = {0};
     struct buf steps = {0};
+    char window[32];
     steps_describe(plan, &steps);
     struct question *question = question_new(done, arg);
     question->conflict_text = true;
@@ -359,8 +388,9 @@ void store_pg_apply(struct store_pg *store, const struct plan *plan, struct str 
     pgconn_param_text(&params, buf_str(&steps));
     pgconn_param_text(&params, run_id_describe(plan, run_id_parts));
     pgconn_param_text(&params, str_z(actor));
-    ask(store, "select saga.workflow_apply_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)", &params,
-        question);
+    pgconn_param_z(&params, window_describe(plan, window, sizeof(window)));
+    ask(store, "select saga.workflow_apply_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::interval)",
+        &params, question);
     buf_free(&steps);
 }
 
@@ -383,6 +413,9 @@ static void definition_describe(const struct store_definition *definition, struc
     json_write_string(plan->source, out);
     buf_add_z(out, ",\"steps\":");
     steps_describe(plan, out);
+    char window[32];
+    if (window_describe(plan, window, sizeof(window)))
+        buf_printf(out, ",\"compensatable_for\":\"%s\"", window);
     if (parts.ptr)
         buf_printf(out, ",\"run_id_parts\":" STR_FMT, STR_ARG(parts));
     buf_add_char(out, '}');

@@ -13,6 +13,14 @@
 #define PAGE_RUNS_MAX 1024
 #define PAGE_BYTES (4 * 1024 * 1024) /* aimed at; a page of one run may be larger */
 
+/* Runs set apart: how long those that were taken up may keep the next ones waiting, several
+ * together and one alone, and how often it is looked. Alone is where a run that kills its owner is
+ * told from others, so that one gets the time of a slow answer. */
+#define APART_PATIENCE_US (2 * SECOND_US)
+#define APART_ALONE_PATIENCE_US (30 * SECOND_US)
+#define APART_EVERY_US (SECOND_US / 20)
+#define APART_EVERY_MAX_US (SECOND_US / 2)
+
 static void load_add(struct store_pg *store, struct load *load)
 {
     load->store = store;
@@ -33,15 +41,26 @@ void load_start(void *arg, uint64_t shards)
     load_add(store, load);
 }
 
-void load_run_start(void *arg, struct str run_id)
+static void load_run_add(struct store_pg *store, struct str run_id)
 {
-    struct store_pg *store;
-    CAST_OBJ(store, arg, STORE_MAGIC);
     struct load *load = xcalloc(1, sizeof(*load));
     load->run_id = xmalloc(run_id.len + 1);
     memcpy(load->run_id, run_id.ptr, run_id.len);
     load->run_id[run_id.len] = '\0';
     load_add(store, load);
+}
+
+/* A run that is needed now does not wait to be taken up apart, but it is counted. If the connection
+ * is down this is passed over, and the run stays apart: whoever takes it up next counts it. */
+void load_run_start(void *arg, struct str run_id)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    struct pgconn_params params = {0};
+    pgconn_param_text(&params, run_id);
+    if (pgconn_is_up(store->watch))
+        pgconn_exec(store->watch, WATCH_PICK_UP, &params, 0, NULL, NULL);
+    load_run_add(store, run_id);
 }
 
 static void load_free(struct load *load)
@@ -66,6 +85,8 @@ void load_clear(struct store_pg *store)
     while (store->loads)
         load_free(load_pop(store));
     store->loading = false;
+    loop_timer_stop(store->apart_timer);
+    buf_clear(&store->apart);
 }
 
 /* True if the answer is of no use: nobody waits for it, or it did not come; then the page is asked
@@ -81,13 +102,79 @@ static bool is_stale(struct store_pg *store, const struct pgconn_result *result)
     return result->lost;
 }
 
+/* --- runs set apart --- */
+
+static void apart_came(void *arg, const struct pgconn_result *result)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    if (!store->apart.len)
+        return;         /* the lanes were lost in the meantime */
+    if (result->lost) { /* some may be taken up, and nobody knows which: all are read again */
+        buf_clear(&store->apart);
+        load_start(store, store->shards);
+        return;
+    }
+    if (result->err.code)
+        store_problem(store, &result->err, false);
+    int count = result->err.code ? 0 : PQntuples(result->rows);
+    if (!count && !result->err.code && !store->apart_patient) {
+        buf_clear(&store->apart); /* there are no more */
+        return;
+    }
+    int64_t waited = loop_mono().us - store->apart_since.us;
+    loop_timer_set(store->apart_timer, MAX(APART_EVERY_US, MIN(waited / 8, APART_EVERY_MAX_US)));
+    if (!count)
+        return;
+    store->apart_since = loop_mono();
+    store->apart_count = (unsigned)count;
+    buf_clear(&store->apart);
+    for (int row = 0; row < count; row++) {
+        struct str id = store_field(result->rows, row, 0); /* [A-Za-z0-9._~-]: never quoted */
+        buf_printf(&store->apart, "%s" STR_FMT, row ? "," : "{", STR_ARG(id));
+        load_run_add(store, id);
+    }
+    buf_add_z(&store->apart, "}");
+}
+
+void load_apart(void *arg)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    struct pgconn_params params = {0};
+    if (!store->apart.len)
+        return;
+    int64_t patience = store->apart_count > 1 ? APART_PATIENCE_US : APART_ALONE_PATIENCE_US;
+    if (!pgconn_is_up(store->watch)) {
+        loop_timer_set(store->apart_timer, APART_EVERY_MAX_US);
+        return;
+    }
+    store->apart_patient = store->apart_count && loop_mono().us - store->apart_since.us < patience;
+    pgconn_param_int8(&params, (int64_t)store->shards);
+    pgconn_param_z(&params, store->apart.data);
+    pgconn_param_z(&params, store->apart_patient ? "true" : "false");
+    pgconn_exec(store->watch, WATCH_APART, &params, 0, apart_came, store);
+}
+
+static void apart_begin(struct store_pg *store)
+{
+    if (store->apart.len)
+        return; /* it goes on, with the new shards too */
+    buf_add_z(&store->apart, "{}");
+    store->apart_count = 0;
+    loop_timer_set(store->apart_timer, 0);
+}
+
+/* --- pages --- */
+
 static void load_finish(struct store_pg *store)
 {
     struct load *load = load_pop(store);
     store->loading = false;
-    if (load->shards)
+    if (load->shards) {
         store->events.load_done(store->events.arg, load->shards);
-    else
+        apart_begin(store);
+    } else
         store->events.load_run_done(store->events.arg, str_z(load->run_id));
     load_free(load);
     load_pump(store);

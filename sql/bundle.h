@@ -13,7 +13,6 @@ struct sql_file {
     const char *text;
 };
 
-extern const struct sql_file sql_roles[], sql_migrations[], sql_api[], sql_grants[],
-    sql_guard[];
+extern const struct sql_file sql_roles[], sql_migrations[], sql_api[], sql_grants[], sql_guard[];
 
 #endif

@@ -9,7 +9,8 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
 begin
-    if key !~ '^[^:]+:[^:]+:(execute|compensate)(@[0-9]+)?$' or applied is null then
+    if key is null or key !~ '^[^:]+:[^:]+:(execute|compensate)(@[0-9]+)?$'
+       or applied is null then
         raise exception 'answer needs a key RUN:STEP:execute or RUN:STEP:compensate, and applied'
               using errcode = 'invalid_parameter_value';
     end if;

@@ -151,14 +151,15 @@ begin
                                  maybe_applied, by_hand, output_invalid, outcome, request_hash,
                                  claimed_at, budget_at, key_valid_until, next_at, ended_at,
                                  output, error, items, unknown_at, ask_until, findings, found,
-                                 answer, step_input, renewed, approval)
+                                 answer, step_input, renewed, waits_for, approval)
         select c.shard, c.run_id, c.step_id, c.item, c.direction::saga.direction, c.generation,
                c.state::saga.step_state, c.claim_no, c.attempts, c.attempts_free,
                c.attempts_base, c.pickups, c.maybe_applied, c.by_hand, c.output_invalid,
                c.outcome::saga.outcome, c.request_hash, c.claimed_at, c.budget_at,
                c.key_valid_until, c.next_at, c.ended_at, c.output, c.error, c.items,
                c.unknown_at, c.ask_until, c.findings, c.found::saga.outcome, c.answer,
-               c.step_input, c.renewed, c.approval::saga.approval_state
+               c.step_input, c.renewed, c.waits_for::saga.waits_for,
+               c.approval::saga.approval_state
           from (select * from unnest(p_claims) offset 0) c
           join saga.run r on r.shard = c.shard and r.run_id = c.run_id and r.turn = c.turn;
         get diagnostics v_done = row_count;
@@ -180,6 +181,7 @@ begin
                output = u.output, error = u.error, unknown_at = u.unknown_at,
                ask_until = u.ask_until, findings = u.findings, found = u.found::saga.outcome,
                answer = u.answer, step_input = u.step_input, renewed = u.renewed,
+               waits_for = u.waits_for::saga.waits_for,
                approval = u.approval::saga.approval_state
           from (select x.*, x.direction::saga.direction as side
                   from unnest(p_effects) x offset 0) u

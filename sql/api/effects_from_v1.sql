@@ -6,7 +6,8 @@ language sql immutable
 as $$
     select case when p_effects is not null then
                array(select row(x.*, null::json, null::timestamptz, null::timestamptz, 0,
-                                null::text, null::json, null::json, null::text, null::text)::saga.effect_v2
+                                null::text, null::json, null::json, null::text, null::text,
+                                null::text)::saga.effect_v2
                        from pg_catalog.unnest(p_effects) x) end;
 $$;
 comment on function saga.effects_from_v1(saga.effect_v1[]) is 'Effects of older daemons.';

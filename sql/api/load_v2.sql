@@ -1,5 +1,6 @@
 -- Open runs of the shards whose bit is set, in pages: those after (after_shard, after_id), in that
--- order. Runs parked with crash_loop are left out: loading them may be what crashes.
+-- order. Runs set apart, and those parked with crash_loop, are left out: loading them may be what
+-- crashes.
 create or replace function saga.load_v2(p_shards bigint, p_after_shard smallint, p_after_id text,
                                         p_limit integer)
 returns setof saga.run_image_v2
@@ -14,6 +15,8 @@ as $$
        and p_shards >> i.shard & 1 = 1
        and (i.shard, i.run_id) > (p_after_shard, p_after_id)
        and i.park_reason is distinct from 'crash_loop'
+       and not exists (select from saga.run r
+                        where r.apart and r.shard = i.shard and r.run_id = i.run_id)
      order by i.shard, i.run_id
      limit p_limit;
 $$;

@@ -64,13 +64,23 @@ begin
                        'signal', case when o.waiting_for = 'signal' then o.signal end,
                        'queue', case when o.waiting_for = 'worker' then o.queue end,
                        'taken', o.waiting_for = 'worker' and o.step_state = 'claimed',
-                       'child', case when o.waiting_for = 'child' then o.child end)
+                       'child', case when o.waiting_for = 'child' then o.child end,
+                       'service', case when o.waiting_for in ('limit', 'breaker')
+                                       then o.service end)
               from saga.waiting_v1 o
              where o.shard = v_shard and o.run_id = p_run_id and o.step_id is not null),
         'input', r.input, 'output', r.output, 'error', r.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
         'parent', r.parent, 'start_at', saga.time_text(r.start_at),
+        'compensate_until', saga.time_text(r.compensate_until),
+        'undoable_until', saga.time_text(r.undoable_until),
+        'inputs', coalesce((
+            select json_agg(json_build_object(
+                       'number', i.number, 'direction', i.direction, 'input', i.input,
+                       'at', saga.time_text(i.at), 'actor', i.actor) order by i.number)
+              from saga.input i
+             where i.shard = v_shard and i.run_id = p_run_id), '[]'),
         'children', coalesce((
             select json_agg(json_build_object(
                        'run_id', c.run_id, 'workflow', k.workflow, 'state', c.state,
@@ -100,7 +110,10 @@ begin
                        'next_at', saga.time_text(s.next_at), 'items', s.items,
                        'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
                        'compensation_queue', y.said ->> 'compensation_queue',
-                       'unknown', u.of -> s.step_id)
+                       'unknown', u.of -> s.step_id,
+                       'renewed', s.renewed, 'step_input', s.step_input,
+                       'compensation_renewed', s.compensation_renewed,
+                       'compensation_step_input', s.compensation_step_input)
                    order by s.position, (p.of ->> s.item)::integer nulls first)
               from saga.steps s
               left join places p on p.step_id = split_part(s.step_id, '.', 1)

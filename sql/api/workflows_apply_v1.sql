@@ -1,6 +1,6 @@
 -- Registers definitions that belong together, all of them or none: a list of {hash (hex), name,
 -- version, is_label, description, source, steps, run_id_parts}. Answers
---   ["applied", ...]   what workflow_apply_v1 says of each, in their order
+--   ["applied", ...]   what workflow_apply_v2 says of each, in their order
 --   conflict NAME      the version of this one is a label that stands for other content: nothing
 --                      was changed
 create or replace function saga.workflows_apply_v1(p_list json, p_actor text)
@@ -14,10 +14,11 @@ declare
     v_answers text[] := '{}';
 begin
     for v_item in select e.value from json_array_elements(p_list) e loop
-        v_status := saga.workflow_apply_v1(
+        v_status := saga.workflow_apply_v2(
             decode(v_item ->> 'hash', 'hex'), v_item ->> 'name', v_item ->> 'version',
             (v_item ->> 'is_label')::boolean, v_item ->> 'description', v_item ->> 'source',
-            v_item -> 'steps', v_item -> 'run_id_parts', p_actor);
+            v_item -> 'steps', v_item -> 'run_id_parts', p_actor,
+            (v_item ->> 'compensatable_for')::interval);
         if v_status = 'conflict' then
             raise exception using errcode = 'SG409', message = v_item ->> 'name';
         end if;

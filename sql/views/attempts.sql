@@ -1,10 +1,15 @@
--- Attempts that did not go right are rows; one that did is told by its effect and made up here.
+-- Attempts that did not go right are rows; one that did is told by its effect and made up here. The
+-- last error is kept by the effect alone.
 create or replace view saga.attempts as
 select saga.key_of(a.run_id, a.step_id, a.item, a.direction, a.generation) as key,
-       a.number, a.direction, a.sent_at, a.ended_at, a.outcome, a.status, a.error, a.daemon,
+       a.number, a.direction, a.sent_at, a.ended_at, a.outcome, a.status,
+       coalesce(a.error, case when a.number = e.attempts then e.error end) as error, a.daemon,
        a.run_id, a.step_id || case when a.item = '' then '' else '.' || a.item end as step_id
   from saga.shard s
   join saga.attempt a on a.shard = s.shard
+  join saga.effect e on e.shard = a.shard and e.run_id = a.run_id and e.step_id = a.step_id
+                    and e.item = a.item and e.direction = a.direction
+                    and e.generation = a.generation
 union all
 select saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation),
        e.attempts, e.direction, case when e.attempts = 1 then e.claimed_at end, e.ended_at,

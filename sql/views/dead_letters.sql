@@ -1,28 +1,42 @@
--- A retry is offered only where the engine would accept it: not while something is unknown that
--- must not be repeated, nor where the participant holds the key for something else.
+-- A verb is offered only where the engine would obey it: no retry while something is unknown that
+-- must not be repeated, nor where the participant holds the key for something else; no settle where
+-- nothing is unknown; no compensate of what goes back already.
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
-       p.at as parked_at, p.step as step_id, r.direction, r.cause, r.error, r.input,
-       coalesce(r.residue, '[]') as residue,
-       array_remove(case r.park_reason::text
-            when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
-            when 'compensation_failed' then array['retry', 'settle', 'skip', 'abandon']
-            when 'pivot_passed' then array['retry', 'skip', 'abandon']
-            when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
-            when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
-            when 'crash_loop' then array['retry', 'compensate', 'abandon']
-            when 'quarantine' then array['retry', 'abandon']
-            when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
-            when 'compensation_budget' then array['retry', 'skip', 'abandon']
-            when 'late_success' then array['compensate', 'abandon']
-            when 'approval_expired' then array['retry', 'skip', 'compensate', 'abandon'] end,
-           case when b.blocked then 'retry' end) as next_verbs,
+       p.at as parked_at, p.step as step_id, r.direction, r.cause,
+       coalesce(r.error, x.error) as error, r.input, coalesce(r.residue, '[]') as residue,
+       array(select v.verb
+               from pg_catalog.unnest(case r.park_reason::text
+                        when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
+                        when 'compensation_failed'
+                        then array['retry', 'settle', 'skip', 'abandon']
+                        when 'pivot_passed' then array['retry', 'skip', 'abandon']
+                        when 'key_conflict' then array['settle', 'skip', 'compensate', 'abandon']
+                        when 'step_failed' then array['retry', 'skip', 'compensate', 'abandon']
+                        when 'crash_loop' then array['retry', 'compensate', 'abandon']
+                        when 'quarantine' then array['retry', 'abandon']
+                        when 'repair' then array['retry', 'skip', 'compensate', 'abandon']
+                        when 'compensation_budget' then array['retry', 'skip', 'abandon']
+                        when 'late_success' then array['compensate', 'abandon']
+                        when 'approval_expired'
+                        then array['retry', 'skip', 'compensate', 'abandon'] end)
+                    with ordinality v (verb, place)
+              where (v.verb <> 'retry' or b.blocked is null)
+                and (v.verb <> 'settle' or exists (
+                     select from saga.effect e
+                      where e.shard = r.shard and e.run_id = r.run_id and e.state = 'unknown'))
+                and (v.verb <> 'compensate' or r.direction = 'execute'
+                     or r.park_reason::text = 'late_success')
+              order by v.place) as next_verbs,
        r.created_at,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
                    'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
                    'direction', e.direction, 'state', e.state,
                    'key', saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation),
                    'attempts', e.attempts, 'maybe_applied', e.maybe_applied,
+                   'generation', e.generation, 'by_hand', e.by_hand,
+                   'first_sent', saga.time_text(case when e.attempts > 0 then e.claimed_at end),
+                   'ended_at', saga.time_text(e.ended_at),
                    'request_hash', pg_catalog.encode(e.request_hash, 'hex'),
                    'key_valid_until', saga.time_text(e.key_valid_until),
                    'renewed', e.renewed, 'step_input', e.step_input,
@@ -59,6 +73,17 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
        order by v.seq desc
        limit 1) p on true
+  left join lateral ( -- a run that has not turned back has no error of its own
+      select pg_catalog.json_build_object(
+                 'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
+                 'code', e.error -> 'code', 'status', e.error -> 'status',
+                 'message', e.error -> 'message', 'body', e.error -> 'body') as error
+        from saga.effect e
+       where e.shard = r.shard and e.run_id = r.run_id and e.error is not null
+         and e.state in ('refused', 'unknown')
+       order by (e.step_id || case when e.item = '' then '' else '.' || e.item end = p.step) desc
+                nulls last, coalesce(e.ended_at, e.unknown_at) desc nulls last
+       limit 1) x on true
   left join lateral (
       select true as blocked
         from saga.effect e
@@ -99,7 +124,8 @@ comment on column saga.dead_letters.parked_at is 'when it was parked';
 comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';
 comment on column saga.dead_letters.cause is 'why it had turned back before; null: it had not';
-comment on column saga.dead_letters.error is 'the first failure of the run';
+comment on column saga.dead_letters.error is
+    'the first failure of the run, or that of the step where it stopped';
 comment on column saga.dead_letters.input is 'the input of the run';
 comment on column saga.dead_letters.residue is 'what is applied or unknown and not undone';
 comment on column saga.dead_letters.next_verbs is

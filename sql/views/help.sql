@@ -16,11 +16,13 @@ select h.topic, h.try_this
       (9, 'decide', 'select saga.retry(''RUN'', ''reason''), or settle, skip, compensate, abandon, '
                     'cancel, pause, resume; \df saga.* lists them'),
       (10, 'what became of that?', 'select * from saga.requests order by at desc limit 20'),
-      (11, 'start a run with your own rows', 'begin; insert into orders ...; '
+      (11, 'how far are verbs for many runs?', 'select * from saga.bulk order by at desc'),
+      (12, 'start a run with your own rows', 'begin; insert into orders ...; '
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
-      (12, 'who does the work?', 'select * from saga.daemons'),
-      (13, 'what does the clock start?', 'select * from saga.schedules'),
-      (14, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+       (13, 'who does the work?', 'select * from saga.daemons'),
+       (14, 'what does the clock start?', 'select * from saga.schedules'),
+       (15, 'what waits for a service?', 'select * from saga.services'),
+      (16, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

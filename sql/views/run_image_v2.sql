@@ -12,7 +12,8 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
                     e.maybe_applied, e.by_hand, e.output_invalid, e.outcome, e.request_hash,
                     e.claimed_at, e.budget_at, e.key_valid_until, e.next_at, e.ended_at,
                     e.output, e.error, e.items, e.unknown_at, e.ask_until, e.findings, e.found,
-                    e.answer, e.step_input, e.renewed, e.approval)::saga.effect_v2
+                    e.answer, e.step_input, e.renewed, e.waits_for,
+                    e.approval)::saga.effect_v2
                    order by e.item <> '', e.claim_no)
           from (select distinct on (x.step_id, x.item, x.direction) x.* -- the index backward
                   from saga.effect x

@@ -3,7 +3,10 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.state,
        o.waiting_for, r.created_at, r.ended_at,
        coalesce(r.ended_at, pg_catalog.clock_timestamp()) - r.created_at as age,
        r.input, r.output, r.error, r.park_reason, r.deadline_at, r.residue, r.actor,
-       r.shard, r.parent, r.start_at
+       r.shard, r.parent, r.start_at,
+       case when r.ended_at is null then r.compensate_until end as compensate_until,
+       case when r.state = 'completed' and r.parent is null
+            then r.ended_at + w.compensatable_for end as undoable_until
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -37,3 +40,7 @@ comment on column saga.runs.parent is 'the run whose step it is; null: it was su
 comment on column saga.runs.start_at is 'when a queued run starts; null: it started at once';
 comment on column saga.runs.shard is
     'its shard: with "shard = saga.shard_of(ID)" one run is found at once';
+comment on column saga.runs.compensate_until is
+    'of a run that goes back: it is parked then; null: it has all the time it takes';
+comment on column saga.runs.undoable_until is
+    'of a completed run: until when saga.compensate undoes it; null: it cannot be undone';

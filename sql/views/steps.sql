@@ -27,7 +27,9 @@ select r.run_id,
             else x.output end as output,
        x.error, c.error as compensation_error, d.position,
        coalesce(x.item, '') as item, r.shard, pg_catalog.json_array_length(x.items) as items,
-       coalesce(x.output_invalid, false) as output_invalid
+       coalesce(x.output_invalid, false) as output_invalid,
+       x.renewed, x.step_input, c.renewed as compensation_renewed,
+       c.step_input as compensation_step_input
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -83,3 +85,9 @@ comment on column saga.steps.items is
     'of a for_each, in its own row: how many items there are; null: it has not begun, or is none';
 comment on column saga.steps.output_invalid is
     'the answer could not be kept as it came, or does not fit output_schema; the step stays applied';
+comment on column saga.steps.renewed is
+    'why it has another key than the first (...@2): who retried what had been refused, and why';
+comment on column saga.steps.step_input is
+    'what a person gave to be sent instead of what the workflow says; null: nothing';
+comment on column saga.steps.compensation_renewed is 'renewed, of the compensation';
+comment on column saga.steps.compensation_step_input is 'step_input, of the compensation';

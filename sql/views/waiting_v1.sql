@@ -2,7 +2,7 @@
 --
 -- In this order: a person (parked), a resume (paused), a living owner; then of its effects, the
 -- nearest to an answer: participant, then retry, then reconcile, then what it waits for by its kind of action
--- (worker, child, signal, timer); else the next decision (claim).
+-- (limit, breaker, worker, child, signal, timer); else the next decision (claim).
 create or replace view saga.waiting_v1 as
 select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
        case when r.state = 'queued' then r.start_at else e.next_at end as next_at,
@@ -12,6 +12,7 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
                  then 'owner'
             when e.state = 'retrying' then 'retry'
             when e.state = 'unknown' then 'reconcile'
+            when e.waits_for is not null then e.waits_for::text
             when e.state = 'waiting' and e.approval = 'pending' then 'approval'
             when d.kind = 'worker' then 'worker'
             when d.kind = 'child' then 'child'
@@ -24,13 +25,13 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
                  then (select pg_catalog.max(v.at) from saga.event v
                         where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked')
             else coalesce(e.claimed_at, r.created_at) end as since,
-       e.attempts, e.error, e.state as step_state, d.queue, d.signal, d.child
+       e.attempts, e.error, e.state as step_state, d.queue, d.signal, d.child, d.service
   from saga.shard s
   join saga.run r on r.shard = s.shard
   left join saga.lane l on l.lane_no = s.lane_no
   left join lateral (
       select x.step_id, x.item, x.direction, x.state, x.next_at, x.claimed_at, x.attempts, x.error,
-             x.approval
+             x.waits_for, x.approval
         from saga.effect x
        where x.shard = r.shard and x.run_id = r.run_id
          and (x.state in ('claimed', 'retrying', 'waiting')
@@ -43,6 +44,9 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
                               else x.step ->> 'compensate_kind' end as kind,
              case e.direction when 'execute' then x.step ->> 'queue'
                               else x.step ->> 'compensate_queue' end as queue,
+             case e.direction when 'execute' then x.step ->> 'service'
+                              else coalesce(x.step ->> 'compensate_service',
+                                            x.step ->> 'service') end as service,
              x.step ->> 'signal' as signal, x.step ->> 'child' as child
         from saga.run_key k
         join saga.workflow w on w.hash = k.workflow_hash

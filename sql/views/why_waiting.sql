@@ -5,7 +5,7 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
                  then o.next_at
             end as until,
        case when o.waiting_for in ('participant', 'retry', 'reconcile', 'timer', 'worker', 'signal',
-                                   'child', 'approval')
+                                   'child', 'approval', 'limit', 'breaker')
             then o.step_id || case when o.item = '' then '' else '.' || o.item end end as step_id,
        case o.waiting_for
             when 'person' then 'parked: ' || r.park_reason || '; see saga.dead_letters'
@@ -27,6 +27,15 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
                                                              then ' is under way'
                                                              else ' undoes what it did' end
             when 'signal' then 'the signal ' || o.signal || ' has not come'
+            when 'limit' then 'the limits of ' || coalesce(o.service, 'its service') ||
+                              ' leave no room for ' || o.direction || ' now'
+            when 'breaker' then 'the breaker of ' || coalesce(o.service, 'its service') ||
+                                ' lets nothing through' ||
+                                coalesce((select ' before ' || saga.time_text(
+                                                     pg_catalog.max(b.open_until))
+                                            from saga.service_state b
+                                           where b.service = o.service and b.state = 'open'
+                                             and b.open_until > pg_catalog.clock_timestamp()), '')
             when 'timer' then case when o.state = 'queued' then 'starts later' else 'sleeps' end
             else 'its daemon is about to decide' end as detail
   from saga.waiting_v1 o
@@ -38,7 +47,7 @@ comment on column saga.why_waiting.workflow is 'name of its workflow';
 comment on column saga.why_waiting.state is 'its state';
 comment on column saga.why_waiting.waiting_for is
     'participant (an answer), retry, reconcile (what the participant is asked about), timer, signal, approval (of a person), child (the end of a run that it started), worker '
-    '(to take its task, or to end it), claim (the daemon''s next decision), owner (a living daemon), '
+    '(to take its task, or to end it), limit and breaker (of the service that it sends to), claim (the daemon''s next decision), owner (a living daemon), '
     'paused, person';
 comment on column saga.why_waiting.since is 'since when';
 comment on column saga.why_waiting.until is 'when it goes on by itself; null: unknown';

@@ -445,10 +445,10 @@ static void units_go_by_full_keys(void **state)
         "null, null)::saga.run_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'claimed', 1, 1, 0, 0, 0, false, false, false, "
         "null, null, now(), null, null, null, null, null, null, null, null, null, 0, null, "
-        "null, null, null, null)::saga.effect_v2], "
+        "null, null, null, null, null)::saga.effect_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'applied', 1, 1, 0, 0, 0, false, false, false, "
         "'applied', null, now(), null, null, null, null, null, null, null, null, null, 0, null, "
-        "null, null, null, null)::saga.effect_v2], "
+        "null, null, null, null, null)::saga.effect_v2], "
         "null, null, null, null, null, null, null, null, 0, '')");
     pg_test_sqlstate(conn, "rollback");
     PQsetNoticeProcessor(conn, NULL, NULL);

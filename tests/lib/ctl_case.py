@@ -81,6 +81,8 @@ class CtlCase(unittest.TestCase):
         """Compares with tests/golden/ctl/NAME; UPDATE=1 writes it. Times are all one time."""
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z",
                       lambda found: "2026-01-02T03:04:05%sZ" % (".678" if found[1] else ""), text)
+        text = re.sub(r"(?m)^(  )\d\d:\d\d:\d\d\.\d{3}\b", r"\g<1>03:04:05.678", text)
+        text = re.sub(r"\d{4}-\d\d-\d\d UTC", "2026-01-02 UTC", text)
         path = os.path.join(GOLDEN, name)
         if os.environ.get("UPDATE"):
             with open(path, "w") as file:

@@ -227,7 +227,8 @@ static void width_check(struct world *world, const struct row_run *row, uint16_t
     uint32_t moving[DIRECTION_COMPENSATE + 1] = {0};
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct record_effect *effect = &row->effects[i];
-        bool again = effect->state.attempts_base > 0 || effect->state.state == STEP_UNKNOWN;
+        bool again = effect->state.attempts_base > 0 || effect->ref.generation > 1 ||
+                     effect->state.state == STEP_UNKNOWN;
         if (effect->ref.step == index && effect->ref.item.len && in_motion(&effect->state) &&
             !(again && row->retried))
             moving[effect->ref.direction]++;

@@ -370,7 +370,7 @@ void schedule_make(struct world *world)
         step, overlaps[rand_below(&world->rand, 2)], catch_ups[rand_below(&world->rand, 3)]);
     world->schedule = schedule;
     schedule->world = world;
-    schedule->plan = workflow_make(&world->rand, "tick", 0, WORLD_KIDS - 1, text.ptr);
+    schedule->plan = workflow_make(world, "tick", 0, WORLD_KIDS - 1, text.ptr);
     struct wall first = {(WORLD_EPOCH_US / MINUTE_US + 1) * MINUTE_US};
     for (unsigned minute = 0; minute <= 8; minute += step) {
         struct sim_tick *tick = &schedule->ticks[schedule->ticks_count++];

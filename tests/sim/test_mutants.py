@@ -20,6 +20,20 @@ import mutants  # noqa: E402
 SEEDS = "8000"
 
 MUTANTS = [
+    ("limits: any number is in flight", "engine/gate.c",
+     "room.sends = most > used ? most - used : 0;", "room.sends = most;"),
+    ("limits: each daemon takes all of them", "engine/gate.c",
+     "(uint64_t)gate->limits.in_flight * share_of(gate) / GATE_SHARES",
+     "(uint64_t)gate->limits.in_flight"),
+    ("limits: nobody wakes what waits", "engine/gates.c",
+     "while ((waiter = gate_next(&entry->gate, runner->now))) {",
+     "while ((waiter = NULL)) {"),
+    ("limits: places of what was lost are not given back", "engine/gates.c",
+     "if (passage->entry)\n        gate_dropped(", "if (false)\n        gate_dropped("),
+    ("limits: an answer frees no place", "engine/gate.c",
+     "    gate_dropped(gate, opening);\n    /* What was", "    /* What was"),
+    ("limits: a run that was woken sends as much as it has", "engine/gate.c",
+     "room.sends = MIN(room.sends, 1u);", "room.sends = 1000;"),
     ("an unknown outcome is repeated without key support", "engine/unknown.c",
      "return wall_is_set(side->key_valid_until) && at.us <= side->key_valid_until.us;",
      "return true;"),

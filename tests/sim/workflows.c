@@ -206,9 +206,10 @@ static void step_write(struct rand *rand, unsigned step, bool last, unsigned chi
                    pivot ? "park" : pick(rand, on_failure, ARRAY_LEN(on_failure)));
 }
 
-struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child,
+struct plan *workflow_make(struct world *world, const char *name, unsigned number, unsigned child,
                            const char *schedule)
 {
+    struct rand *rand = &world->rand;
     struct buf text = {0};
     struct diags diags;
     unsigned steps = 1 + (unsigned)rand_below(rand, 6);
@@ -217,14 +218,16 @@ struct plan *workflow_make(struct rand *rand, const char *name, unsigned number,
     if (rand_chance(rand, 20))
         buf_add_z(&text, "deadline: 15s\n");
     buf_add_z(&text, "input: {type: object, required: [id, n], properties: {id: {type: string}, "
-                     "n: {type: integer}}}\n"
-                     "services:\n"
-                     "  keyed: {url: \"http://127.0.0.1:1\", timeout: 2s, "
-                     "idempotency: {header: Idempotency-Key, ttl: 1h, settle_after: 3s}}\n"
-                     "  brief: {url: \"http://127.0.0.1:3\", timeout: 2s, "
-                     "idempotency: {header: Idempotency-Key, ttl: 5s, settle_after: 3s}}\n"
-                     "  keyless: {url: \"http://127.0.0.1:2\", timeout: 5s, idempotency: none}\n"
-                     "steps:\n");
+                     "n: {type: integer}}}\n");
+    buf_printf(&text,
+               "services:\n"
+               "  keyed: {url: \"http://127.0.0.1:1\", timeout: 2s, "
+               "idempotency: {header: Idempotency-Key, ttl: 1h, settle_after: 3s}%s}\n"
+               "  brief: {url: \"http://127.0.0.1:3\", timeout: 2s, "
+               "idempotency: {header: Idempotency-Key, ttl: 5s, settle_after: 3s}%s}\n"
+               "  keyless: {url: \"http://127.0.0.1:2\", timeout: 5s, idempotency: none%s}\n"
+               "steps:\n",
+               world->limits[0].text, world->limits[1].text, world->limits[2].text);
     for (unsigned i = 0; i < steps; i++)
         step_write(rand, i, i + 1 == steps, child, &text);
     diags_init(&diags, "random.yaml", buf_str(&text));

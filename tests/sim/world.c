@@ -144,6 +144,7 @@ static void daemon_turn(struct world_event *event)
         return;
     if (daemon->turn_at && event->world->now >= daemon->turn_at)
         daemon->turn_at = 0;
+    limits_look(daemon);
     runner_turn(daemon->runner, (struct wall){event->world->now});
     struct wall due = runner_due(daemon->runner);
     if (runner_has_work(daemon->runner))
@@ -617,6 +618,9 @@ static void reply_arrived(struct world_event *event)
     if (!world_event_reaches(event))
         return;
     delivery->reply.ended_at = (struct wall){event->world->now};
+    struct sim_invocation *sent = invocation_find(daemon, delivery->invocation);
+    if (sent)
+        limits_done(daemon, sent);
     runner_reply(daemon->runner, delivery->invocation, &delivery->reply);
     world_poke(daemon, 0);
 }
@@ -824,6 +828,7 @@ static void sim_start(void *arg, const struct invocation *from)
     struct world *world = daemon->world;
     struct sim_invocation *invocation = arena_new(&world->arena, struct sim_invocation);
     invocation->id = from->id;
+    invocation->service = -1;
     bool asks = from->reconciles.ptr != NULL;
     invocation->key = arena_str(&world->arena, asks ? from->reconciles : from->key);
     invocation->run_id = arena_str(&world->arena, from->run_id);
@@ -837,6 +842,8 @@ static void sim_start(void *arg, const struct invocation *from)
         ask_check(world, from);
     else
         claim_check(world, from);
+    if (!asks)
+        limits_sent(daemon, invocation, from);
     world_trace(world, "daemon %d %s %s, %u", daemon->index, asks ? "asks about" : "sends",
                 invocation->key.ptr, from->attempt);
     struct delivery *delivery = arena_new(&world->arena, struct delivery);
@@ -867,10 +874,12 @@ static void sim_start(void *arg, const struct invocation *from)
 
 static void sim_drop(void *arg, uint64_t id)
 {
-    struct sim_invocation *invocation = invocation_find(arg, id);
+    struct daemon *daemon = arg;
+    struct sim_invocation *invocation = invocation_find(daemon, id);
     ASSERT(invocation);
     invocation->dropped = true;
     invocation->open = false;
+    limits_done(daemon, invocation);
 }
 
 struct commit {
@@ -992,6 +1001,7 @@ static void sim_offer(void *arg, struct str queue, struct str run_id, struct str
 static void daemon_boot(struct daemon *daemon)
 {
     struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan},
+                                   .services = limits_port(daemon),
                                    .tasks = {.arg = daemon, .offer = sim_offer}};
     struct port_store store = {.arg = daemon,
                                .encode = sim_encode,
@@ -1007,6 +1017,7 @@ static void daemon_boot(struct daemon *daemon)
     daemon->owned = daemon->frozen = daemon->draining = false;
     daemon->turn_at = 0;
     map_free(&daemon->invocations);
+    memset(daemon->in_flight, 0, sizeof(daemon->in_flight));
     world_schedule(daemon->world, world_between_ms(daemon->world, 1, 20), daemon->index, NULL,
                    daemon_acquire);
 }
@@ -1477,7 +1488,7 @@ static void clients_make(struct world *world)
     for (uint32_t i = 0; i < world->runs_count; i++) {
         struct client_run *run = &world->runs[i];
         struct submission *request = arena_new(&world->arena, struct submission);
-        run->plan = workflow_make(&world->rand, "w", i, (unsigned)rand_below(&world->rand, 2), "");
+        run->plan = workflow_make(world, "w", i, (unsigned)rand_below(&world->rand, 2), "");
         run->id = (char *)arena_printf(&world->arena, "r%u-%llx", i,
                                        (unsigned long long)(world->seed & 0xffff))
                       .ptr;
@@ -1508,8 +1519,9 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
     *world = (struct world){
         .seed = seed, .rand = rand_seed(rand_mix(seed)), .now = WORLD_EPOCH_US, .trace = trace};
     faults_draw(world);
+    limits_draw(world);
     for (unsigned i = 0; i < WORLD_KIDS; i++) {
-        world->kids[i] = workflow_make(&world->rand, "kid", i, i + 1, "");
+        world->kids[i] = workflow_make(world, "kid", i, i + 1, "");
         world_trace(world, "child:\n" STR_FMT, STR_ARG(world->kids[i]->source));
     }
     for (int i = 0; i < WORLD_DAEMONS; i++) {

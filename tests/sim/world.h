@@ -22,6 +22,7 @@
                                        */
 #define WORLD_DAEMONS 2
 #define WORLD_RUNS_MAX 64
+#define WORLD_SERVICES 3
 #define WORLD_KIDS 3 /* workflows that are started by others; each may start the next one */
 
 /* Faults of this seed. */
@@ -124,7 +125,13 @@ struct sim_invocation {
     struct map_node node;
     uint64_t id;
     bool open, dropped;
+    int service; /* whose place it has; -1: none */
     struct str run_id, key;
+};
+
+struct world_limits {
+    uint32_t in_flight; /* 0: any number */
+    const char *text;   /* of a service in YAML */
 };
 
 struct daemon {
@@ -137,6 +144,9 @@ struct daemon {
     struct map invocations;
     int64_t turn_at; /* a turn is scheduled for then; 0: none */
     int64_t frozen_at;
+    uint32_t in_flight[WORLD_SERVICES];
+    int share; /* the most shards of late */
+    int64_t share_at;
 };
 
 struct client_run { /* one submit and what became of it */
@@ -168,6 +178,7 @@ struct world {
     struct arena arena;
 
     struct daemon daemons[WORLD_DAEMONS];
+    struct world_limits limits[WORLD_SERVICES];
     struct plan *kids[WORLD_KIDS];
     struct client_run runs[WORLD_RUNS_MAX];
     uint32_t runs_count;
@@ -210,8 +221,16 @@ void world_effect(struct world *world, struct ledger_entry *entry);
 
 /* workflows.c: a random workflow; it may start "kid<child>". `schedule`: its line of that, or "".
  */
-struct plan *workflow_make(struct rand *rand, const char *name, unsigned number, unsigned child,
+struct plan *workflow_make(struct world *world, const char *name, unsigned number, unsigned child,
                            const char *schedule);
+/* limits.c: what services allow, and whether it is kept. */
+void limits_draw(struct world *world);
+/* Whenever a daemon may own more than before. */
+void limits_look(struct daemon *daemon);
+void limits_sent(struct daemon *daemon, struct sim_invocation *sent,
+                 const struct invocation *invocation);
+void limits_done(struct daemon *daemon, struct sim_invocation *sent);
+struct port_services limits_port(struct daemon *daemon);
 /* schedules.c: a workflow that the clock starts. */
 void schedule_make(struct world *world);
 void schedule_free(struct world *world);

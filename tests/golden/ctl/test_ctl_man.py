@@ -151,7 +151,7 @@ class Completion(Help):
         self.write("order.yaml", "")
         self.assertEqual(["cancel", "compensate", "completion", "conform"], sorted(self.bash("c")))
         self.assertEqual(set(self.verbs()), set(self.bash("")))
-        self.assertEqual(["--reason"], self.bash("cancel", "r", "--r"))
+        self.assertEqual(["--reason"], self.bash("cancel", "r", "--re"))
         self.assertIn("--not-applied", self.bash("settle", "-"))
         self.assertIn("--socket", self.bash("-"))
         self.assertEqual(["parked"], self.bash("list", "--state", "par"))

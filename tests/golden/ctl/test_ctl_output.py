@@ -139,6 +139,18 @@ def asked_in_vain():
                next_verbs=["settle", "retry", "skip", "abandon"])
 
 
+def corrected():
+    """People had a hand in it; it may still be undone."""
+    return run("completed",
+               [step("hold", "applied"),
+                step("pay", "applied", key="mended-1:pay:execute@2",
+                     renewed="refused, then retried by uid:7: typing error"),
+                step("tell", "applied", step_input={"told": 1}, compensation_step_input=[2])],
+               run_id="mended-1", undoable_until=at(3600),
+               inputs=[{"number": 1, "direction": "execute", "input": {"account": "right"},
+                        "at": at(-20), "actor": "uid:7"}])
+
+
 HISTORY = [event(1, "claimed", "reserve"), event(2, "applied", "reserve"),
            event(3, "turned back", "charge", "step_refused"),
            event(4, "parked", "reserve", "compensation_failed")]
@@ -155,6 +167,7 @@ class Output(CtlCase):
         add_run(self.fake, stopped_loop())
         add_run(self.fake, family())
         add_run(self.fake, gated())
+        add_run(self.fake, corrected())
         add_run(self.fake, asked())
         self.fake.on("GET", "/v1/runs/order-10", asked_in_vain())
         self.fake.on("GET", "/v1/runs/order-10/events", {"events": []})
@@ -162,15 +175,34 @@ class Output(CtlCase):
                                start_at=at(3600), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
+        bulk = {"bulk_id": "b1", "verb": "retry", "state": "done", "total": 2, "released": 2,
+                "done": 1, "refused": 1, "stopped": None, "filter": {}, "reason": "x",
+                "actor": "uid:7", "at": at(-9), "ended_at": at(-8),
+                "refusals": [{"run_id": "order-2", "answer": "the run is running, only a parked "
+                              "run can be retried"}]}
+        self.fake.on("GET", "/v1/bulk", {"bulk": [bulk]})
+        self.fake.on("GET", "/v1/bulk/b1", bulk)
+        self.fake.on("POST", "/v1/bulk/b1/stop", {**bulk, "stopped": "stopped by uid:7"})
+        self.fake.on("POST", "/v1/answers", {"run_id": "order-1", "state": "running"})
+        self.fake.on("POST", "/v1/runs:retry", lambda r: {"count": 2, "token": "t", "run_ids": [
+            "order-1", "order-2"]} if r.document.get("dry_run") else Answer(
+                {"bulk_id": "b1", "total": 2}, 202))
         self.fake.on("GET", "/v1/dead", {"dead": [
             {"run_id": "order-1", "workflow": "order", "reason": "compensation_failed",
              "step_id": "reserve", "direction": "compensate", "parked_at": at(-200),
              "created_at": at(-300), "cause": "step_refused",
              "error": {"step": "charge", **DECLINED},
-             "next_verbs": ["retry", "settle", "skip", "abandon"],
+             "next_verbs": ["retry", "settle", "skip", "abandon"], "next": "retry",
              "effects": [{"step": "reserve", "direction": "execute", "state": "applied",
                           "key": "order-1:reserve:execute", "attempts": 1,
-                          "key_valid_until": at(-50)},
+                          "request_hash": "0123456789abcdef" * 4, "first_sent": at(-299),
+                          "output": {"id": 1}, "key_valid_until": at(-50)},
+                         {"step": "reserve", "direction": "compensate", "state": "refused",
+                          "key": "order-1:reserve:compensate@2", "attempts": 10,
+                          "request_hash": "fedcba9876543210" * 4, "first_sent": at(-280),
+                          "renewed": "refused, then retried by uid:7: it is mended",
+                          "step_input": {"force": True}, "output": None, "error": BROKEN,
+                          "key_valid_until": at(500)},
                          {"step": "charge", "direction": "execute", "state": "unknown",
                           "key": "order-1:charge:execute", "attempts": 3,
                           "key_valid_until": None}],
@@ -182,6 +214,12 @@ class Output(CtlCase):
             {"workflow": "order", "version": "1.0", "hash": "ab" * 32, "steps": [{}, {}, {}, {}],
              "description": "Reserve stock, charge the card.", "applied_at": at(-7200),
              "applied_by": "uid:0", "current": True}]})
+        self.fake.on("GET", "/v1/services", {"services": [
+            {"service": "mail", "state": "closed", "in_flight": 0, "waiting": 0,
+             "open_until": None, "daemons": "", "why": ""},
+            {"service": "payments", "state": "open", "in_flight": 2, "waiting": 17,
+             "open_until": at(12), "daemons": "sagad-1",
+             "why": "it failed too often: nothing is sent to it"}]})
         self.fake.on("GET", "/v1/daemons", {"daemons": [
             {"daemon": "sagad-1", "alive": True, "left_cleanly": False, "shards": 40,
              "open_runs": 12, "epoch": 3, "units": 4711, "last_seen": at(-630),
@@ -216,8 +254,11 @@ class Output(CtlCase):
         return [["validate", self.order], ["apply", self.order], ["workflows"], ["schema"],
                 ["run", "order"], ["list"], ["show", "order-1"], ["wait", "order-3"],
                 ["events", "order-1"], ["explain", "order-1"], ["explain", "E203"],
-                ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["daemons"],
+                ["explain", "--states"], ["dead"], ["dead", "show", "order-1"], ["services"], ["daemons"],
                 ["audit"], ["audit", "list", "--run", "order-1"], ["audit", "verify"],
+                ["bulk"], ["bulk", "show", "b1"], ["bulk", "stop", "b1"],
+                ["answer", "order-1:charge:execute", "--applied"],
+                ["retry", "order-1", "order-2", "--yes", "--reason", "x"],
                 ["ping"], ["run", "order", "--wait", "--timeout", "300ms"],
                 ["settle", "order-1", "charge", "--applied", "--reason", "x"],
                 ["skip", "order-1", "charge", "--reason", "x"],
@@ -280,7 +321,7 @@ class Output(CtlCase):
         self.world()
         for command, names in ((["list"], "order-1\norder-2\norder-3\n"),
                                (["workflows"], "order\n"), (["dead"], "order-1\n"),
-                               (["daemons"], "sagad-1\nsagad-2\n"),
+                               (["services"], "mail\npayments\n"), (["daemons"], "sagad-1\nsagad-2\n"),
                                (["audit"], "cd" * 32 + "\n" + "ab" * 32 + "\n"), (["ping"], "sagad-1\n"),
                                (["show", "order-1"], "order-1\n"),
                                (["dead", "show", "order-1"], "order-1\n"),
@@ -298,6 +339,9 @@ class Output(CtlCase):
                 ("list", ["list"]), ("list_wide", ["list", "-o", "wide"]),
                 ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
                 ("show_wide", ["show", "order-3", "-o", "wide"]),
+                ("bulk", ["bulk"]), ("bulk_show", ["bulk", "show", "b1"]),
+                ("show_corrected", ["show", "mended-1"]),
+                ("dead_show_wide", ["dead", "show", "order-1", "-o", "wide"]),
                 ("show_loop", ["show", "order-4"]),
                 ("show_family", ["show", "order-5~deliver"]),
                 ("show_queued", ["show", "order-6"]),
@@ -313,7 +357,7 @@ class Output(CtlCase):
                 ("explain_completed", ["explain", "order-3"]),
                 ("audit", ["audit"]), ("dead_list", ["dead", "list"]), ("dead_show", ["dead", "show", "order-1"]),
                 ("events", ["events", "order-1"]), ("workflows", ["workflows"]),
-                ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
+                ("services", ["services", "-o", "wide"]), ("daemons", ["daemons", "-o", "wide"]), ("ping", ["ping"]),
                 ("wait", ["wait", "order-3"]), ("states", ["explain", "--states"]),
                 ("cancel", ["cancel", "order-1", "--reason", "x"])):
             result = self.ctl(*command)
@@ -330,6 +374,7 @@ class Output(CtlCase):
                 ({"queue": "slips"}, 'a worker to take its task from the queue "slips", for step gate'),
                 ({"queue": "slips", "taken": True},
                  'a worker, which has its task of the queue "slips", for step gate'),
+                ({"service": "pay"}, 'room under the limits of the service "pay", for step gate'),
                 ({"child": "archive"}, 'a run of "archive", for step gate'),
                 ({}, "the answer of a service, for step gate")):
             add_run(self.fake, run("running", [step("gate", "claimed", stays="it is only paper")],
@@ -400,7 +445,20 @@ class Output(CtlCase):
         """Empty lists: nothing on stdout for people but a word on stderr, an empty list as JSON."""
         self.fake.on("GET", "/v1/runs", {"runs": [], "next": None})
         self.fake.on("GET", "/v1/workflows", {"workflows": []})
+        bulk = {"bulk_id": "b1", "verb": "retry", "state": "done", "total": 2, "released": 2,
+                "done": 1, "refused": 1, "stopped": None, "filter": {}, "reason": "x",
+                "actor": "uid:7", "at": at(-9), "ended_at": at(-8),
+                "refusals": [{"run_id": "order-2", "answer": "the run is running, only a parked "
+                              "run can be retried"}]}
+        self.fake.on("GET", "/v1/bulk", {"bulk": [bulk]})
+        self.fake.on("GET", "/v1/bulk/b1", bulk)
+        self.fake.on("POST", "/v1/bulk/b1/stop", {**bulk, "stopped": "stopped by uid:7"})
+        self.fake.on("POST", "/v1/answers", {"run_id": "order-1", "state": "running"})
+        self.fake.on("POST", "/v1/runs:retry", lambda r: {"count": 2, "token": "t", "run_ids": [
+            "order-1", "order-2"]} if r.document.get("dry_run") else Answer(
+                {"bulk_id": "b1", "total": 2}, 202))
         self.fake.on("GET", "/v1/dead", {"dead": []})
+        self.fake.on("GET", "/v1/services", {"services": []})
         self.fake.on("GET", "/v1/daemons", {"daemons": []})
         for verb, member in (("list", "runs"), ("workflows", "workflows"), ("dead", "dead"),
                              ("daemons", "daemons")):

@@ -356,6 +356,59 @@ static void configured_services(void **state)
     plan_unref(plan);
 }
 
+/* Limits as written, with their defaults; a configured `limits` or `breaker` replaces the
+ * workflow's as a whole, and the other stays. */
+static void limits(void **state)
+{
+    static const char by[] = "services:\n"
+                             "  pay: {breaker: {failures: 9}}\n"
+                             "  mail: {limits: {in_flight: 2}}\n";
+    struct arena arena = {0};
+    struct diags diags;
+    struct doc doc;
+    struct dsl_options options = {0};
+    (void)state;
+    struct plan *plan = compile_file("tests/golden/dsl/ok_limits.yaml");
+    const struct plan_limits *pay = &plan->services[0].limits, *mail = &plan->services[1].limits,
+                             *stock = &plan->services[2].limits;
+    assert_true(plan->is_limited);
+    assert_int_equal(pay->in_flight, 20);
+    assert_int_equal(pay->rate, 100);
+    assert_int_equal(pay->rate_per_us, SECOND_US);
+    assert_int_equal(pay->retry_percent, 10);
+    assert_int_equal(pay->breaker_failures, 5);
+    assert_int_equal(pay->breaker_window_us, MINUTE_US);
+    assert_int_equal(pay->breaker_open_us, 20 * SECOND_US);
+    assert_int_equal(mail->rate_per_us, HOUR_US);
+    assert_true(mail->retries_limited && mail->retry_percent == 20);
+    assert_true(!mail->in_flight && !mail->breaker_failures);
+    assert_int_equal(stock->breaker_window_us, 30 * SECOND_US);
+    assert_int_equal(stock->breaker_open_us, 15 * SECOND_US);
+    assert_false(stock->retries_limited);
+
+    diags_init(&diags, "sagad.yaml", str_z(by));
+    doc_load(&doc, str_z(by), DSL_SOURCE_BYTES_MAX, DSL_NODES_MAX, &diags);
+    assert_true(dsl_services_compile(&doc, node_get(doc.root, "services"), &arena, &diags,
+                                     &options.services, &options.services_count));
+    doc_free(&doc);
+    struct plan *configured = compile_with(plan->source.ptr, &options);
+    pay = &configured->services[0].limits;
+    mail = &configured->services[1].limits;
+    assert_int_equal(pay->in_flight, 20);
+    assert_int_equal(pay->breaker_failures, 9);
+    assert_int_equal(pay->breaker_window_us, 30 * SECOND_US);
+    assert_true(mail->in_flight == 2 && !mail->rate);
+    diags_free(&diags);
+    arena_free(&arena);
+    plan_unref(plan);
+    plan_unref(configured);
+    plan = compile_with("workflow: t\nservices: {a: {url: \"http://a\"}}\nsteps:\n"
+                        "  - {id: a, effect: pure, action: {get: a/x}}\n",
+                        NULL);
+    assert_false(plan->is_limited);
+    plan_unref(plan);
+}
+
 /* Loops, waits, workers and children fill their fields, with the defaults that the engine relies
  * on. */
 static void waits_and_loops(void **state)
@@ -577,6 +630,7 @@ int main(void)
         cmocka_unit_test(content_hash),
         cmocka_unit_test(version),
         cmocka_unit_test(configured_services),
+        cmocka_unit_test(limits),
         cmocka_unit_test(help_past_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

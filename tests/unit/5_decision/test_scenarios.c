@@ -20,6 +20,9 @@
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
  *     reload                         forget the image, rebuild it from the rows
+ *     room SERVICE N [M]             from here on so many requests may go to the service, M of them
+ *                                    repeats; `open DURATION`: its breaker is
+ *     look                           DUE now, as when a gate wakes the run
  *     cancel|pause|resume|compensate|abandon
  *     retry [input JSON | step_input JSON]
  *     approve|reject STEP [HASH]
@@ -61,6 +64,8 @@ struct scene {
         struct str name, token;
     } takes[TAKES_MAX];
     unsigned takes_count;
+    struct gate_room rooms[8];
+    bool limited;
 };
 
 static struct str word_next(struct str *line)
@@ -116,6 +121,8 @@ static void effect_print(struct scene *scene, const struct run_record *record)
     if (side->generation > 1)
         buf_printf(&scene->out, "@%u", side->generation);
     buf_printf(&scene->out, " %s", step_state_name(side->state));
+    if (side->waits_for)
+        buf_printf(&scene->out, " for %s", waits_for_name(side->waits_for));
     if (side->attempts)
         buf_printf(&scene->out, ", attempts %u", side->attempts);
     if (side->attempts_free)
@@ -340,6 +347,7 @@ static void decide(struct scene *scene, struct run_event *event)
     struct arena scratch = {0};
     struct run_decision decision;
     event->now = scene->now;
+    event->rooms = scene->limited ? scene->rooms : NULL;
     run_decide(scene->run, event, &scratch, &decision);
     for (uint32_t i = 0; i < decision.records_count; i++) {
         record_print(scene, &decision.records[i]);
@@ -559,6 +567,30 @@ static void play_task(struct scene *scene, struct str word, struct str rest)
     arena_free(&scratch);
 }
 
+static void play_room(struct scene *scene, struct str rest)
+{
+    struct str name = word_next(&rest), word = word_next(&rest);
+    int64_t duration_us;
+    uint16_t service = 0;
+    while (!str_eq_z(name, scene->plan->services[service].name))
+        assert_true(++service < scene->plan->services_count);
+    assert_true(scene->plan->services_count <= ARRAY_LEN(scene->rooms));
+    for (uint16_t i = 0; !scene->limited && i < scene->plan->services_count; i++)
+        scene->rooms[i] = (struct gate_room){.sends = UINT32_MAX, .repeats = UINT32_MAX};
+    scene->limited = true;
+    struct gate_room *room = &scene->rooms[service];
+    *room = (struct gate_room){.reason = GATE_LIMIT};
+    if (str_eq(word, STR("open"))) {
+        assert_true(duration_parse(word_next(&rest), &duration_us));
+        room->reason = GATE_BREAKER;
+        room->open_until = wall_add(scene->now, duration_us);
+        return;
+    }
+    room->sends = room->repeats = (uint32_t)atoi(word.ptr);
+    if (rest_of(rest).len)
+        room->repeats = (uint32_t)atoi(rest_of(rest).ptr);
+}
+
 static void play_line(struct scene *scene, struct str line)
 {
     struct str rest = line;
@@ -591,6 +623,10 @@ static void play_line(struct scene *scene, struct str line)
             buf_add_z(&scene->out, "    never\n");
         }
         arena_free(&scratch);
+    } else if (str_eq(word, STR("room"))) {
+        play_room(scene, rest);
+    } else if (str_eq(word, STR("look"))) {
+        decide(scene, &(struct run_event){.kind = EVENT_DUE});
     } else if (str_eq(word, STR("recover"))) {
         reload(scene, true);
         decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
