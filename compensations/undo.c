@@ -1,5 +1,6 @@
 #include "compensations/undo.h"
 
+#include "engine/suspect.h"
 #include "engine/unknown.h"
 
 static struct undo undo(enum undo_status status)
@@ -24,6 +25,8 @@ static struct undo compensation_status(const struct effect_state *side)
     case STEP_UNKNOWN:
         if (unknown_is_asked(side))
             return undo(UNDO_MOVING);
+        if (suspect_is_held(side))
+            return undo_blocked(PARK_SUSPECT);
         return undo_blocked(side->outcome == OUTCOME_CONFLICT ? PARK_KEY_CONFLICT
                                                               : PARK_COMPENSATION_FAILED);
     case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);
@@ -75,7 +78,9 @@ static struct undo unknown_status(const struct plan_step *step, const struct eff
         return undo(UNDO_ASK);
     if (step->compensate.kind != ACTION_NONE && step->compensate.tolerant)
         return undo(UNDO_DUE);
-    return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);
+    if (may_ask(step, side))
+        return undo(UNDO_ASK);
+    return undo_blocked(suspect_is_held(side) ? PARK_SUSPECT : PARK_OUTCOME_UNKNOWN);
 }
 
 struct undo undo_of(const struct plan_step *step, const struct instance *instance)

@@ -575,6 +575,8 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
                       &cx->plan->compensation_budget_us);
     if ((node = node_get(root, "compensatable_for")))
         read_duration(cx, node, "`compensatable_for`", 0, &cx->plan->compensatable_for_us);
+    if ((node = node_get(root, "retain")))
+        read_duration(cx, node, "`retain`", SECOND_US, &cx->plan->retain_us);
     defaults_compile(cx, root);
     services_compile(cx, node_get(root, "services"));
     steps_order(cx, node_get(root, "steps"));

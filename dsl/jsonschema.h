@@ -28,6 +28,13 @@ struct schema_errors {
 bool schema_check(const struct schema *schema, const struct json *value, struct arena *arena,
                   struct schema_errors *errors);
 
+/* The value with everything that the schema calls one value (`x-normalize: amount`) written alike:
+ * texts that are plain decimals become numbers. For hashes and comparisons, never for what is kept
+ * or sent. Shares what did not change; schema NULL: the value. In alternatives (anyOf, oneOf) the
+ * declarations of all count, whichever the value fits. */
+const struct json *schema_normalize(const struct schema *schema, const struct json *value,
+                                    struct arena *arena);
+
 /* "POINTER MESSAGE" of the first error for one line of text, each cut where it is too long. */
 struct str schema_errors_first(const struct schema_errors *errors, struct arena *arena);
 

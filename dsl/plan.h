@@ -358,6 +358,7 @@ struct plan {
     const struct template *run_id; /* NULL: a UUIDv7 is made */
     int64_t deadline_us;
     int64_t compensation_budget_us; /* of the way back; 0: none */
+    int64_t retain_us;              /* how long a finished run is kept; 0: the daemon decides */
     int64_t compensatable_for_us; /* how long a completed run may still be undone; 0: not at all */
     const struct plan_service *services;
     const struct plan_step *steps; /* file order */

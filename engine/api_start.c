@@ -24,12 +24,14 @@ struct submission {
     int wait_s;
 };
 
-static struct sha256 input_hash_of(const struct json *input)
+static struct sha256 input_hash_of(const struct plan *plan, const struct json *input)
 {
+    struct arena scratch = {0};
     struct buf canonical = {0};
-    json_write_canonical(input, &canonical);
+    json_write_canonical(schema_normalize(plan->input, input, &scratch), &canonical);
     struct sha256 hash = sha256_of(buf_str(&canonical));
     buf_free(&canonical);
+    arena_free(&scratch);
     return hash;
 }
 
@@ -147,8 +149,17 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
         if (taken_elsewhere(submission, tenant.ptr ? tenant : STR(""),
                             json_get_text(run, "workflow")))
             return;
+        if (json_get_text(run, "removed_at").ptr) {
+            control_problem(submission->request, 409, "run_id_conflict", NULL,
+                            "the run id \"" STR_FMT "\" was used with another input, which was "
+                            "removed when its time of retention was over",
+                            STR_ARG(submission->run_id));
+            return;
+        }
         if (input)
-            path = json_first_difference(input, submission->input, arena);
+            path = json_first_difference(
+                schema_normalize(submission->start.plan->input, input, arena),
+                schema_normalize(submission->start.plan->input, submission->input, arena), arena);
     }
     control_problem(submission->request, 409, "run_id_conflict", NULL,
                     "the run id \"" STR_FMT "\" was used with another input%s" STR_FMT,
@@ -505,15 +516,17 @@ void run_submit(struct api *api, struct control_request *request)
     if (!dry_run_read(request, body, &dry, &submission->confirm, &named) ||
         !run_id_take(submission, plan, body, named))
         return;
-    submission->input_hash = input_hash_of(submission->input);
+    submission->input_hash = input_hash_of(plan, submission->input);
     submission->workflow_hash = plan->hash;
-    submission->start = (struct runner_start){.plan = plan,
-                                              .run_id = submission->run_id,
-                                              .tenant = submission->tenant,
-                                              .actor = control_actor(request),
-                                              .input = json_text(submission->input, arena),
-                                              .input_hash = submission->input_hash,
-                                              .start_at = start_at};
+    submission->start = (struct runner_start){
+        .plan = plan,
+        .run_id = submission->run_id,
+        .tenant = submission->tenant,
+        .actor = control_actor(request),
+        .input = json_text(submission->input, arena),
+        .input_hash = submission->input_hash,
+        .start_at = start_at,
+        .suspect_from = store_pg_start_lost(api->o.store, submission->run_id)};
     if (submission->start.input.len > BODY_BYTES_MAX) {
         control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
         return;
@@ -562,8 +575,10 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
                                      .actor = row->actor,
                                      .inbox_id = row->id,
                                      .input = json_text(input, &arena),
-                                     .input_hash = input_hash_of(input),
-                                     .start_at = start_at};
+                                     .input_hash = input_hash_of(row->plan, input),
+                                     .start_at = start_at,
+                                     .suspect_from =
+                                         store_pg_start_lost(api->o.store, row->run_id)};
         code = runner_start(api->o.runner, &start, NULL, NULL, &err);
         if (code) { /* not now: it is offered again */
             arena_free(&arena);

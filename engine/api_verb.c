@@ -49,12 +49,79 @@ static void refusal_keep(struct verb_call *call, const struct err *refusal)
                    params, ARRAY_LEN(params), refusal_kept, call);
 }
 
+static bool is_approval(enum run_event_kind kind)
+{
+    return kind == EVENT_APPROVE || kind == EVENT_REJECT;
+}
+
+/* What the inbox holds of a verb, as JSON. */
+static struct str verb_body(const struct verb_call *call, struct arena *arena)
+{
+    const struct runner_verb *verb = &call->verb;
+    struct json *body = json_object_new(arena, 10);
+    const struct json *output;
+    struct err err;
+    if (verb->kind == EVENT_SIGNAL) {
+        int code = json_parse(verb->output, arena, &output, &err);
+        ASSERT(code == 0); /* it was written from a tree */
+        json_object_add_z(body, "name", json_string(arena, verb->name));
+        json_object_add_z(body, "data", output);
+        return json_text(body, arena);
+    }
+    json_object_add_z(body, "reason", json_string(arena, verb->reason));
+    json_object_add_z(body, "step", json_string(arena, verb->step));
+    json_object_add_z(body, "applied", json_bool(verb->applied));
+    json_object_add_z(body, "force", json_bool(verb->force));
+    if (verb->plan) {
+        json_object_add_z(body, "to", json_string_z(arena, verb->plan->hash_hex));
+        json_object_add_z(body, "dry_run", json_bool(verb->dry_run));
+    }
+    const struct {
+        const char *name;
+        struct str text;
+    } values[] = {
+        {"output", verb->output}, {"input", verb->input}, {"step_input", verb->step_input}};
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        if (values[i].text.ptr && json_parse(values[i].text, arena, &output, &err) == 0)
+            json_object_add_z(body, values[i].name, output);
+    if (verb->kind == EVENT_ANSWER)
+        json_object_add_z(body, "key", json_string(arena, verb->name));
+    if (is_approval(verb->kind) && verb->name.ptr)
+        json_object_add_z(body, "hash", json_string(arena, verb->name));
+    return json_text(body, arena);
+}
+
+static void late_answer_kept(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    problem_err(call->request, answer->err.code ? &answer->err : &call->refusal);
+}
+
+/* A participant's word that came after all else of its run had gone: it is evidence, and somebody
+ * should see it. It is kept before it is answered. */
+static void late_answer_keep(struct verb_call *call, const struct err *refusal)
+{
+    struct arena *arena = control_arena(call->request);
+    struct str body = verb_body(call, arena);
+    const char *params[] = {arena_str(arena, call->verb.run_id).ptr, body.ptr, refusal->text,
+                            arena_str(arena, call->verb.actor).ptr};
+    err_set(&call->refusal, ERR_CONFLICT, "%s; the answer is kept in saga.late_answers",
+            refusal->text);
+    log_warn("an answer came for the run \"" STR_FMT "\", whose data was removed: see "
+             "saga.late_answers",
+             STR_ARG(call->verb.run_id));
+    store_pg_query(call->api->o.store, "select saga.answer_late_v1($1, $2, $3, $4)", params,
+                   ARRAY_LEN(params), late_answer_kept, call);
+}
+
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
-    if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
-        call->verb.kind != EVENT_ANSWER)
+    if (answer->removed && call->verb.kind == EVENT_ANSWER)
+        late_answer_keep(call, &answer->err);
+    else if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
+             call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
     else if (answer->err.code)
         problem_err(call->request, &answer->err);
@@ -111,49 +178,10 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
                         NULL, STR_FMT, STR_ARG(result->answer));
 }
 
-static bool is_approval(enum run_event_kind kind)
-{
-    return kind == EVENT_APPROVE || kind == EVENT_REJECT;
-}
-
 static void verb_by_inbox(struct verb_call *call)
 {
-    struct arena *arena = control_arena(call->request);
-    const struct runner_verb *verb = &call->verb;
-    struct json *body = json_object_new(arena, 10);
-    const struct json *output;
-    struct err err;
-    if (verb->kind == EVENT_SIGNAL) {
-        int code = json_parse(verb->output, arena, &output, &err);
-        ASSERT(code == 0); /* it was written from a tree */
-        json_object_add_z(body, "name", json_string(arena, verb->name));
-        json_object_add_z(body, "data", output);
-        request_put(call->api, call->request, STR("signal"), verb->run_id, NULL,
-                    json_text(body, arena), verb_by_inbox_settled, call);
-        return;
-    }
-    json_object_add_z(body, "reason", json_string(arena, verb->reason));
-    json_object_add_z(body, "step", json_string(arena, verb->step));
-    json_object_add_z(body, "applied", json_bool(verb->applied));
-    json_object_add_z(body, "force", json_bool(verb->force));
-    if (verb->plan) {
-        json_object_add_z(body, "to", json_string_z(arena, verb->plan->hash_hex));
-        json_object_add_z(body, "dry_run", json_bool(verb->dry_run));
-    }
-    const struct {
-        const char *name;
-        struct str text;
-    } values[] = {
-        {"output", verb->output}, {"input", verb->input}, {"step_input", verb->step_input}};
-    for (size_t i = 0; i < ARRAY_LEN(values); i++)
-        if (values[i].text.ptr && json_parse(values[i].text, arena, &output, &err) == 0)
-            json_object_add_z(body, values[i].name, output);
-    if (verb->kind == EVENT_ANSWER)
-        json_object_add_z(body, "key", json_string(arena, verb->name));
-    if (is_approval(verb->kind) && verb->name.ptr)
-        json_object_add_z(body, "hash", json_string(arena, verb->name));
-    request_put(call->api, call->request, str_z(run_event_name(verb->kind)), verb->run_id, NULL,
-                json_text(body, arena), verb_by_inbox_settled, call);
+    request_put(call->api, call->request, str_z(run_event_name(call->verb.kind)), call->verb.run_id,
+                NULL, verb_body(call, control_arena(call->request)), verb_by_inbox_settled, call);
 }
 
 /* Reads {name, data} of a signal; false after answering. */

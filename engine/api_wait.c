@@ -13,7 +13,11 @@
 #define LOOK_EVERY_US (500 * MS_US)
 #define REQUEST_LOOK_US (50 * MS_US)
 
-#define RUN_STATE_SQL "select state from saga.runs where shard = saga.shard_of($1) and run_id = $1"
+/* Of a run whose data was removed, too. */
+#define RUN_STATE_SQL                                                              \
+    "select state from saga.runs where shard = saga.shard_of($1) and run_id = $1 " \
+    "union all "                                                                   \
+    "select state from saga.tombstones where shard = saga.shard_of($1) and run_id = $1 "
 
 enum waiter_kind { WAITER_RUN, WAITER_EVENTS, WAITER_REQUEST };
 

@@ -7,6 +7,7 @@
 #include "engine/base/rand.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/suspect.h"
 #include "engine/task.h"
 #include "engine/unknown.h"
 #include "engine/wait.h"
@@ -126,6 +127,8 @@ static void attempt_first(struct draft *draft, struct instance *instance, enum d
                           struct effect_state *side, const struct rendered *rendered)
 {
     const struct plan_action *action = step_action(instance_step(draft, instance), direction);
+    if (suspect_hold(draft, instance, direction, side))
+        return;
     if (action->kind ==
         ACTION_WORKER) { /* its attempts, and their time, begin with the first take */
         side->budget_at = WALL_NONE;

@@ -256,6 +256,7 @@ static void child_start(struct runner *runner, const struct slot *parent,
         .input_hash = ask->input_hash,
         .parent = arena_str(arena, parent->id),
         .depth = (uint16_t)(start->depth + 1),
+        .suspect_from = start->suspect_from,
     };
     work_queue(runner, work);
 }

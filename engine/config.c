@@ -289,7 +289,7 @@ static void key_read(struct reader *reader, const struct pair *pair)
 {
     static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
                                        "lease",    "services", "secrets", "env",        "exec",
-                                       "egress",   "roles",    "people"};
+                                       "egress",   "roles",    "people",  "retain"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -316,7 +316,11 @@ static void key_read(struct reader *reader, const struct pair *pair)
         roles_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
-    else if (str_eq_z(key, "lease")) {
+    else if (str_eq_z(key, "retain")) {
+        duration_read(reader, value, "retain", &config->retain_us);
+        if (config->retain_us < SECOND_US)
+            complain(reader, "E901", value, "`retain` is a duration of at least 1s");
+    } else if (str_eq_z(key, "lease")) {
         duration_read(reader, value, "lease", &config->lease_us);
         if (!config_lease_ok(config->lease_us))
             complain(reader, "E901", value, "`lease` is a duration of 1s to 10m");

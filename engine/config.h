@@ -4,6 +4,7 @@
  *
  *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
  *     log_format: human|logfmt|json     drain: 30s        lease: 10s
+ *     retain: 30d                 # of finished runs whose workflow has no `retain`; else for ever
  *     services: {payments: {url: "https://...", timeout: 5s}}    # wins over a workflow's own words
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
  *     env: [REGION]                                              # what `env.NAME` may read
@@ -31,6 +32,7 @@ struct config {
     bool has_log_format;
     enum log_format log_format;
     int64_t drain_us, lease_us;
+    int64_t retain_us; /* of runs whose workflow does not say; 0: for ever */
     const struct plan_service *services;
     const struct config_pair *secrets; /* name and source */
     const char *const *env_names;

@@ -122,6 +122,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .ended_at = time_of(json, "ended_at"),
         .deadline_at = time_of(json, "deadline_at"),
         .start_at = time_of(json, "start_at"),
+        .removed_at = time_of(json, "removed_at"),
         .inputs = list_of(json, "inputs"),
         .compensate_until = time_of(json, "compensate_until"),
         .undoable_until = time_of(json, "undoable_until"),
@@ -500,6 +501,8 @@ const char *model_reason_text(struct str reason)
         {"step_failed", "a step failed, and the workflow says to park then"},
         {"repair", "a step was refused, and the workflow waits for a corrected input"},
         {"approval_expired", "nobody approved a step in time"},
+        {"suspect", "the database was restored to an earlier time, so a step may have been sent "
+                    "before: settle it, or vouch with retry that it was not"},
         {"compensation_budget", "the time that the workflow gives the way back is over"},
         {"late_success", "a step was applied after all, after the run had been abandoned"},
         {"crash_loop", "the daemon died again and again while it worked on this run"},

@@ -47,6 +47,7 @@ struct model_run {
     const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
     const struct json *inputs; /* corrected ones {number, direction, input, at, actor}, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
+    struct wall removed_at; /* of its data, by retention: nothing else than its end is known */
     struct wall compensate_until; /* going back: parked then */
     struct wall undoable_until;   /* completed: until then it may be undone */
     struct model_step *steps;

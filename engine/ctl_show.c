@@ -353,6 +353,11 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
     show_field(ctl, str_eq_z(run->state, "queued") ? "submitted" : "started",
                time_and_age(ctl, run->created_at));
     show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
+    if (wall_is_set(run->removed_at))
+        show_field(ctl, "removed",
+                   arena_printf(&ctl->scratch,
+                                STR_FMT ": its input, output and history, by retention",
+                                STR_ARG(time_and_age(ctl, run->removed_at))));
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))
@@ -385,6 +390,8 @@ int ctl_verb_show(struct ctl *ctl)
     }
     ctl_run_reason_fill(ctl, &found.run, NULL);
     header_show(ctl, &found.run);
+    if (wall_is_set(found.run.removed_at))
+        return CTL_OK;
     show_heading(ctl, "Steps");
     show_steps(ctl, &found.run);
     show_unknowns(ctl, &found.run);

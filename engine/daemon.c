@@ -8,6 +8,7 @@
 #include "engine/limits.h"
 #include "engine/log.h"
 #include "engine/queues.h"
+#include "engine/retention.h"
 #include "engine/runner.h"
 #include "engine/schedule.h"
 #include "engine/secrets.h"
@@ -37,6 +38,7 @@ struct daemon {
     struct runner *runner;
     struct api *api;
     struct schedules *schedules;
+    struct retention *retention;
     struct bulks *bulks;
     struct breakers *breakers;
     struct control *control, *scrape;
@@ -72,6 +74,15 @@ static void lease_check(struct daemon *daemon)
     store_pg_reacquire(daemon->store);
 }
 
+/* The runner has dropped everything because the database does not have what it acknowledged. */
+static void rewound_check(struct daemon *daemon)
+{
+    if (!daemon->owned || runner_epoch(daemon->runner))
+        return;
+    runs_drop(daemon);
+    store_pg_reacquire(daemon->store);
+}
+
 static void ready_check(struct daemon *daemon);
 
 static void on_turn_timer(void *arg)
@@ -86,6 +97,7 @@ static void daemon_turn(void *arg)
     FAILPOINT("turn_begin");
     struct wall now = now_of(daemon);
     runner_turn(daemon->runner, now);
+    rewound_check(daemon);
     FAILPOINT("turn_end");
     ready_check(daemon);
     struct wall due = runner_due(daemon->runner);
@@ -175,10 +187,10 @@ static void daemon_load_done(void *arg, uint64_t shards)
     runner_load_done(daemon->runner, shards);
 }
 
-static void daemon_load_run_done(void *arg, struct str run_id)
+static void daemon_load_run_done(void *arg, struct str run_id, enum run_state removed)
 {
     struct daemon *daemon = arg;
-    runner_load_run_done(daemon->runner, run_id);
+    runner_load_run_done(daemon->runner, run_id, removed);
 }
 
 static const struct plan *daemon_plan(void *arg, const struct sha256 *hash)
@@ -456,6 +468,13 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
                                           .plans = daemon->plans,
                                           .env = daemon->env};
     daemon->schedules = schedules_new(&schedules);
+    struct retention_options retention = {.loop = options->loop,
+                                          .runner = daemon->runner,
+                                          .store = daemon->store,
+                                          .plans = daemon->plans,
+                                          .daemon = options->name,
+                                          .retain_us = options->config->retain_us};
+    daemon->retention = retention_new(&retention);
     daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);
     loop_turn_add(options->loop, daemon_turn, daemon);
     /* Before anything is owned: /readyz tells when it is. */
@@ -487,6 +506,7 @@ void daemon_close(struct daemon *daemon)
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
     schedules_free(daemon->schedules);
+    retention_free(daemon->retention);
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
     invoke_free(daemon->invoke);
@@ -546,6 +566,7 @@ void daemon_drain(struct daemon *daemon)
     if (daemon->scrape)
         control_stop(daemon->scrape);
     schedules_stop(daemon->schedules);
+    retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);
     breakers_stop(daemon->breakers);
     runner_drain(daemon->runner);

@@ -10,6 +10,7 @@
 #include "engine/forward.h"
 #include "engine/key.h"
 #include "engine/retry.h"
+#include "engine/suspect.h"
 #include "engine/task.h"
 #include "engine/unknown.h"
 #include "engine/wait.h"
@@ -323,6 +324,8 @@ void decide_due(struct draft *draft)
 static void side_recover(struct draft *draft, struct instance *instance, enum direction direction)
 {
     const struct effect_state *side = instance_side(instance, direction);
+    if (suspect_recover(draft, instance, direction))
+        return;
     if (step_action(decide_step(draft, instance), direction)->kind == ACTION_WORKER)
         task_recover(draft, instance, direction); /* its worker may not even have noticed */
     else if (side->state == STEP_CLAIMED)
@@ -400,7 +403,7 @@ static void residue_renew(struct draft *draft)
 static bool waits_for_outcome(enum park_reason reason)
 {
     return reason == PARK_OUTCOME_UNKNOWN || reason == PARK_COMPENSATION_FAILED ||
-           reason == PARK_KEY_CONFLICT;
+           reason == PARK_KEY_CONFLICT || reason == PARK_SUSPECT;
 }
 
 /* The run was over: undone, it is undone again; closed by a person, a person is needed. */

@@ -4,6 +4,7 @@
 #include "engine/group.h"
 #include "engine/items.h"
 #include "engine/retry.h"
+#include "engine/suspect.h"
 
 static const struct plan_step *plan_step_of(const struct run *run, const struct instance *instance)
 {
@@ -55,6 +56,8 @@ enum park_reason forward_blocked(const struct run *run, const struct instance *i
 {
     if (instance->standing == STANDING_STOPPED && instance->execute.approval == APPROVAL_EXPIRED)
         return PARK_APPROVAL_EXPIRED;
+    if (instance->standing == STANDING_STOPPED && suspect_is_held(&instance->execute))
+        return PARK_SUSPECT;
     if (instance->standing == STANDING_STOPPED)
         return instance->execute.outcome == OUTCOME_CONFLICT ? PARK_KEY_CONFLICT
                                                              : PARK_OUTCOME_UNKNOWN;

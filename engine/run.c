@@ -426,7 +426,11 @@ void run_apply(struct run *run, const struct run_record *record)
         run->now.residue = text_keep(run, old.residue, record->run.residue);
         break;
     }
-    case RECORD_EVENT: run->events = MAX(run->events, record->event.seq); break;
+    case RECORD_EVENT:
+        run->events = MAX(run->events, record->event.seq);
+        if (str_eq(record->event.what, STR(RUN_EVENT_TRUSTED)))
+            run->start.suspect_from = WALL_NONE;
+        break;
     case RECORD_SIGNAL: signal_apply(run, &record->signal); break;
     case RECORD_INPUT: input_apply(run, &record->input); break;
     case RECORD_PIN: /* the image is of the old version until it is loaded again */

@@ -89,7 +89,8 @@ enum run_cause {
     X(PARK_REPAIR, "repair")         /* on_failure: repair */                \
     X(PARK_COMPENSATION_BUDGET, "compensation_budget")                       \
     X(PARK_LATE_SUCCESS, "late_success") /* of a step of an abandoned run */ \
-    X(PARK_APPROVAL_EXPIRED, "approval_expired")
+    X(PARK_APPROVAL_EXPIRED, "approval_expired")                             \
+    X(PARK_SUSPECT, "suspect") /* after a restore: suspect.h */
 enum park_reason {
     PARK_NONE,
 #define X(id, name) id,
@@ -216,6 +217,9 @@ struct record_start {
     struct wall start_at; /* queued until then; none: started at once */
     struct str parent;    /* the run whose step it is; "" = none */
     uint16_t depth;       /* 0: no parent; see RUN_DEPTH_MAX */
+    /* The database was restored: what the run did from then on may be missing. None: it was not, or
+     * a person vouches for the run. Computed by the store from its rows. */
+    struct wall suspect_from;
 };
 
 /* What the run is when nothing but this record is known: queued or running. */
@@ -282,6 +286,9 @@ struct record_event {
     struct str detail; /* one line for people, or "" */
     struct str actor;  /* of an operator's act, or "" */
 };
+
+/* The event by which a person vouches for a run of a restored database. */
+#define RUN_EVENT_TRUSTED "trusted"
 
 struct record_inbox {
     struct str id;

@@ -211,6 +211,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
         .input = arena_str(&work->arena, start->input),
         .input_hash = start->input_hash,
         .start_at = start->start_at,
+        .suspect_from = start->suspect_from,
     };
     work->event.verb.inbox_id = arena_str(&work->arena, start->inbox_id);
     work_queue(runner, work);
@@ -339,9 +340,10 @@ void runner_load_done(struct runner *runner, uint64_t shards)
     input_add(runner, INPUT_LOAD_DONE)->id = shards;
 }
 
-void runner_load_run_done(struct runner *runner, struct str run_id)
+void runner_load_run_done(struct runner *runner, struct str run_id, enum run_state removed)
 {
     struct input *input = input_add(runner, INPUT_LOAD_RUN_DONE);
+    input->removed = removed;
     input->run_id = arena_str(&input->arena, run_id);
 }
 
@@ -434,8 +436,31 @@ void answer_error(struct work *work, enum err_code code, const char *text)
     answer_send(work, &answer);
 }
 
+/* There is nothing that a verb could act on. */
+static void work_without_run(struct runner *runner, struct work *work, enum run_state removed)
+{
+    struct runner_answer answer = {.state = removed, .removed = removed != RUN_NONE};
+    if (removed == RUN_NONE)
+        err_set(&answer.err, ERR_NOT_FOUND, "there is no such run");
+    else
+        err_set(&answer.err, ERR_CONFLICT,
+                "the run has ended %s, and its data was removed when its time of retention was "
+                "over: nothing can be done with it any more",
+                run_state_name(removed));
+    answer_send(work, &answer);
+    if (!work->event.verb.inbox_id.ptr) {
+        work_free(work);
+        return;
+    }
+    struct record_inbox inbox = {.id = work->event.verb.inbox_id,
+                                 .outcome = answer.removed ? STR("conflict") : STR("refused"),
+                                 .answer = str_z(answer.err.text)};
+    work_becomes_settlement(work, &inbox);
+    work_queue(runner, work);
+}
+
 /* A load of one run came back without it: verbs have nothing to act on, a start may start. */
-static void load_run_done(struct runner *runner, struct str run_id)
+static void load_run_done(struct runner *runner, struct str run_id, enum run_state removed)
 {
     struct slot *slot = slot_find(runner, run_id);
     if (!slot || !slot->loading)
@@ -449,18 +474,10 @@ static void load_run_done(struct runner *runner, struct str run_id)
     for (struct work *work = list, *next; work; work = next) {
         next = work->next;
         starts |= work->event.kind == EVENT_START;
-        if (!starts && work->event.kind != EVENT_NONE) {
-            answer_error(work, ERR_NOT_FOUND, "there is no such run");
-            if (!work->event.verb.inbox_id.ptr) {
-                work_free(work);
-                continue;
-            }
-            struct record_inbox inbox = {.id = work->event.verb.inbox_id,
-                                         .outcome = STR("refused"),
-                                         .answer = STR("there is no such run")};
-            work_becomes_settlement(work, &inbox);
-        }
-        work_queue(runner, work);
+        if (!starts && work->event.kind != EVENT_NONE)
+            work_without_run(runner, work, removed);
+        else
+            work_queue(runner, work);
     }
     if (!slot->head)
         slot_free(runner, slot);
@@ -905,6 +922,36 @@ static void commit_answered(struct runner *runner, struct input *input)
     slot_reload(runner, slot);
 }
 
+/* --- runs that are held back ------------------------------------------------------------------ */
+
+bool runner_hold(struct runner *runner, const struct str *run_ids, uint32_t count)
+{
+    if (runner->draining)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!shard_is_ours(runner, shard_of(run_ids[i])) || slot_find(runner, run_ids[i]))
+            return false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *slot = slot_new(runner, run_ids[i]);
+        slot->busy = slot->held = true;
+    }
+    return true;
+}
+
+void runner_unhold(struct runner *runner, struct str run_id)
+{
+    struct slot *slot = slot_find(runner, run_id);
+    if (!slot || !slot->held)
+        return;
+    slot->busy = slot->held = false;
+    slot_settle(runner, slot);
+}
+
+uint64_t runner_epoch(const struct runner *runner)
+{
+    return runner->owned ? runner->epoch : 0;
+}
+
 /* --- the turn -------------------------------------------------------------------------------- */
 
 static void input_drain(struct runner *runner)
@@ -920,7 +967,7 @@ static void input_drain(struct runner *runner)
         case INPUT_REPLY: reply_queue(runner, input); break;
         case INPUT_LOADED: run_loaded(runner, input); break;
         case INPUT_LOAD_DONE: runner->shards_loading &= ~input->id; break;
-        case INPUT_LOAD_RUN_DONE: load_run_done(runner, input->run_id); break;
+        case INPUT_LOAD_RUN_DONE: load_run_done(runner, input->run_id, input->removed); break;
         case INPUT_DOWN: runner->store_is_up = false; break;
         case INPUT_UP: lane_resend(runner); break;
         }

@@ -43,6 +43,7 @@ struct runner_answer {
     struct err err;                 /* code 0: done */
     const struct unit_taken *taken; /* start: the id was used before; NULL: started now */
     enum run_state state;           /* of the run, if it is known */
+    bool removed;                   /* ERR_CONFLICT: the run has ended, its data was removed */
     const struct run_task *task;    /* EVENT_TAKE, EVENT_HEARTBEAT */
 };
 
@@ -51,7 +52,8 @@ struct runner_start {
     struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
     struct str input;
     struct sha256 input_hash;
-    struct wall start_at; /* queued until then; none or past: starts at once */
+    struct wall start_at;     /* queued until then; none or past: starts at once */
+    struct wall suspect_from; /* as in record_start */
 };
 
 /* What the settled inbox row of a start says when the run existed. */
@@ -102,7 +104,8 @@ void runner_commit_answer(struct runner *runner, uint64_t invocation_id,
 void runner_loaded(struct runner *runner, const struct plan *plan, struct str run_id,
                    const struct run_record *records, uint32_t count);
 void runner_load_done(struct runner *runner, uint64_t shards);
-void runner_load_run_done(struct runner *runner, struct str run_id);
+/* `removed`: how the run ended, if its data was removed; RUN_NONE: it was loaded, or never was. */
+void runner_load_run_done(struct runner *runner, struct str run_id, enum run_state removed);
 
 /* Hands shards over to another lane as soon as none of their runs has anything undecided or in
  * flight. Until then they take no new starts and verbs. Replaces what was asked for before and has
@@ -111,6 +114,12 @@ void runner_release(struct runner *runner, uint64_t shards, struct str to_lane);
 /* Owned shards that could leave at once. */
 uint64_t runner_quiet_shards(const struct runner *runner);
 
+/* Lets nothing of these runs in until runner_unhold: what comes for them waits, also for the id of
+ * one that would be started. False, and nothing is held, if one of them is in memory or its shard
+ * is not ours. What is held is forgotten with the lease. */
+bool runner_hold(struct runner *runner, const struct str *run_ids, uint32_t count);
+void runner_unhold(struct runner *runner, struct str run_id);
+uint64_t runner_epoch(const struct runner *runner); /* of the lane; 0: it is not ours */
 /* It has met services with limits. */
 bool runner_has_gates(const struct runner *runner);
 /* Another daemon's breaker of the service is open until then. */

@@ -60,6 +60,7 @@ struct slot {
     uint16_t shard;
     struct run *run; /* NULL: loading, or a start not decided yet */
     bool loading, busy, ready;
+    bool held; /* busy until runner_unhold */
     struct slot *ready_next;
     struct work *head, **tail;
     uint32_t queued, flights;
@@ -104,6 +105,7 @@ struct input {
     enum input_kind kind;
     struct arena arena;
     uint64_t id; /* invocation, or shards */
+    enum run_state removed;
     struct unit_answer answer;
     struct reply reply;
     const struct plan *plan;

@@ -12,17 +12,22 @@ const char *const store_write_sql[WRITE_STATEMENTS] = {
         " order by n",
     [WRITE_APPLY] = "select verdict, db_now, taken from saga.apply_v2($1, $2, $3, $4, $5, $6, $7, "
                     "$8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
-    [WRITE_ACQUIRE] = "select lane, epoch, seq, last_time, db_now, shards from "
-                      "saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, $7, $8, $9) order by lane",
+    [WRITE_ACQUIRE] = "select lane, epoch, seq, last_time, db_now, shards, "
+                      "saga.installation_v1(), saga.lost_starts_v1()::text from "
+                      "saga.lane_acquire_v1($1, $2, $3, $4, $5, $6, "
+                      "$7, $8, $9) order by lane",
     [WRITE_RENEW] = "select renewed, db_now from saga.lane_renew_v1($1, $2)",
     [WRITE_RELEASE] = "select saga.lane_release_v1($1, $2)",
     [WRITE_CLAIM] = "select saga.lane_claim_v1($1, $2, $3)",
     [WRITE_KICK] = "select saga.lane_kick_v1($1)",
+    [WRITE_REWIND] = "select saga.rewind_v1($1, $2, $3, $4, $5, $6)",
 };
 
 const char *const store_watch_sql[WATCH_STATEMENTS] = {
     [WATCH_LOAD] = "select * from saga.load_v2($1, $2, $3, $4)",
     [WATCH_LOAD_RUN] = "select * from saga.load_run_v2($1)",
+    [WATCH_TOMBSTONE] = "select state::text from saga.tombstones "
+                        "where shard = saga.shard_of($1) and run_id = $1",
     [WATCH_PICK_UP] = "select saga.pick_up_v1($1)",
     [WATCH_APART] = "select run_id from saga.apart_v1($1, $2, $3)",
     [WATCH_LANES] = "select lane, daemon, epoch, beat, ttl_us, clean, shards from saga.lanes_v1()",
@@ -40,6 +45,7 @@ struct flight {
     struct store_pg *store;
     struct pgunit *unit; /* NULL: dropped, nobody wants the answer */
     struct mono sent_at;
+    uint64_t seq;
     bool releases;
 };
 
@@ -365,6 +371,7 @@ static void unit_answered(void *arg, const struct pgconn_result *result)
     if (done) {
         lease_beat(store, flight->sent_at);
         if (flight->unit) {
+            acked_note(store, flight->unit, flight->seq, &answer);
             inbox_settled(store, flight->unit);
             store->shards &= ~flight->unit->release_shards;
         }
@@ -424,6 +431,7 @@ static void unit_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
     flight->store = store;
     flight->unit = unit;
     flight->sent_at = loop_mono();
+    flight->seq = seq;
     flight->releases = unit->release_shards != 0;
     flight->next = store->in_flight;
     flight->place = &store->in_flight;

@@ -63,7 +63,7 @@ struct store_pg_events {
     void (*loaded)(void *arg, const struct plan *plan, struct str run_id,
                    const struct run_record *records, uint32_t count);
     void (*load_done)(void *arg, uint64_t shards);
-    void (*load_run_done)(void *arg, struct str run_id);
+    void (*load_run_done)(void *arg, struct str run_id, enum run_state removed);
     /* --- definitions: NULL if the hash is not known yet --- */
     const struct plan *(*plan)(void *arg, const struct sha256 *hash);
     /* A definition that this daemon has to know: all current ones when the connection comes up,
@@ -107,6 +107,9 @@ MUST_USE int store_pg_lease(struct store_pg *store, struct err *err);
 void store_pg_claim(struct store_pg *store, uint64_t shards);
 /* After runner_lost on a gap or a doubt: forgets the epoch and acquires anew. */
 void store_pg_reacquire(struct store_pg *store);
+/* When a start of this id was acknowledged that a restore of the database took away; none: it was
+ * not, or not as far as this daemon knows. */
+struct wall store_pg_start_lost(const struct store_pg *store, struct str run_id);
 /* The end of a drain. `done` is called once, also when the database is away. */
 void store_pg_release(struct store_pg *store, void (*done)(void *arg), void *arg);
 /* No effect may start at or past it; {0} while the lane is not ours. */

@@ -564,11 +564,24 @@ static void put_unit_run(struct pgunit *unit, const struct unit_run *run)
     unit->shards |= UINT64_C(1) << run->shard;
 }
 
+/* A child is its root's. */
+static void start_name(struct pgunit *unit, const struct unit_run *run)
+{
+    if (memchr(run->run_id.ptr, '~', run->run_id.len))
+        return;
+    buf_add(&unit->starts, run->run_id.ptr, run->run_id.len);
+    buf_add_char(&unit->starts, '\0');
+    buf_add(&unit->starts, run->plan->workflow, strlen(run->plan->workflow) + 1);
+}
+
 struct pgunit *pgunit_encode(const struct unit *from)
 {
     struct pgunit *unit = xcalloc(1, sizeof(*unit));
-    for (uint32_t i = 0; i < from->runs_count; i++)
+    for (uint32_t i = 0; i < from->runs_count; i++) {
         put_unit_run(unit, &from->runs[i]);
+        if (from->runs[i].is_start)
+            start_name(unit, &from->runs[i]);
+    }
     unit->release_shards = from->release_shards;
     unit->release_to = xmalloc(from->release_to.len + 1);
     memcpy(unit->release_to, from->release_to.ptr ? from->release_to.ptr : "",
@@ -595,6 +608,7 @@ void pgunit_free(struct pgunit *unit)
     for (uint32_t i = 0; i < unit->inbox_count; i++)
         free(unit->inbox_ids[i]);
     free(unit->inbox_ids);
+    buf_free(&unit->starts);
     free(unit->release_to);
     free(unit);
 }
@@ -791,6 +805,7 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     start->input_hash = hash_of(fields[IMAGE_input_hash]);
     start->created_at = pg_timestamp(fields[IMAGE_created_at]);
     start->deadline_at = pg_timestamp(fields[IMAGE_deadline_at]);
+    start->suspect_from = pg_timestamp(fields[IMAGE_suspect_from]);
     START_MORE_COLUMNS(GET_FIELD, start)
 
     for (uint32_t i = 0; i < effects && !reader.bad; i++) {

@@ -45,7 +45,8 @@ struct pgunit {
     uint32_t crc;     /* over all lists and the hand-over, with type numbers zero */
     char **inbox_ids; /* rows that this unit settles */
     uint32_t inbox_count;
-    void *flight; /* the store's, while it is sent and not answered */
+    struct buf starts; /* of roots: id, NUL, name of the workflow, NUL, and so on */
+    void *flight;      /* the store's, while it is sent and not answered */
 };
 
 /* Copies all it needs. Records of one run that write the same row are merged into one: the newest
@@ -93,7 +94,8 @@ struct pgreader {
     X(depth)             \
     X(signals)           \
     X(inputs)            \
-    X(compensate_until)
+    X(compensate_until)  \
+    X(suspect_from)
 enum image_column {
 #define X(name) IMAGE_##name,
     IMAGE_COLUMNS(X)

@@ -20,12 +20,14 @@ enum write_statement {
     WRITE_RELEASE,
     WRITE_CLAIM,
     WRITE_KICK,
+    WRITE_REWIND,
     WRITE_STATEMENTS
 };
 /* Statements of the watch connection. */
 enum watch_statement {
     WATCH_LOAD,
     WATCH_LOAD_RUN,
+    WATCH_TOMBSTONE,
     WATCH_PICK_UP,
     WATCH_APART,
     WATCH_LANES,
@@ -86,6 +88,24 @@ struct inbox_row {
     uint64_t settled_at; /* polls asked when it was settled: their answers may still list it */
 };
 
+/* A start that was acknowledged. */
+struct acked_start {
+    char *run_id, *workflow;
+    uint64_t seq;
+    struct wall at;
+};
+
+/* The last unit that was acknowledged, and the newest starts up to it; store_pg_acked.c. */
+struct acked {
+    char installation[40]; /* whose numbers these are; "": nothing is known */
+    uint64_t seq;
+    struct wall at;
+    struct acked_start *starts; /* a ring */
+    unsigned starts_next;
+    struct arena lost_arena;
+    const struct json *lost; /* starts that a restore took away: [[id, time], ...]; NULL: none */
+};
+
 struct store_pg {
     unsigned magic;
     struct loop *loop;
@@ -111,6 +131,7 @@ struct store_pg {
     /* leases */
     enum lease_state lease;
     bool lease_wanted, crashed, busy_told;
+    struct acked acked;
     int lock_fd;
     char nonce[33], nonces[3][33]; /* ours; those that prove that the last holder is dead */
     int64_t ttl_us;
@@ -130,12 +151,13 @@ struct store_pg {
 
     /* loads and definitions */
     struct load *loads, **loads_last;
-    bool loading;         /* a page or its definitions are under way */
+    bool loading; /* a page or its definitions are under way */
     struct loop_timer *apart_timer;
-    struct buf apart; /* the runs taken up apart last, as an array; empty: none is to be looked for */
+    struct buf
+        apart; /* the runs taken up apart last, as an array; empty: none is to be looked for */
     unsigned apart_count;
     struct mono apart_since;
-    bool apart_patient; /* as asked last */
+    bool apart_patient;   /* as asked last */
     unsigned loads_stale; /* answers under way that nobody waits for */
     int64_t workflows_no;
 
@@ -164,6 +186,19 @@ void lease_ready(struct store_pg *store);  /* the write connection came up */
 void lease_broken(struct store_pg *store); /* it went away */
 void lease_beat(struct store_pg *store, struct mono sent_at);
 void lease_tick(void *arg);
+
+/* store_pg_acked.c */
+void acked_read(struct store_pg *store); /* out of the lock file, which is open */
+void acked_free(struct store_pg *store);
+void acked_note(struct store_pg *store, const struct pgunit *unit, uint64_t seq,
+                const struct unit_answer *answer);
+/* More was acknowledged than this installation's lane has. */
+bool acked_is_ahead(const struct store_pg *store, struct str installation, uint64_t seq);
+void acked_set(struct store_pg *store, struct str installation, uint64_t seq, struct wall at);
+/* What saga.lost_starts_v1 gave. */
+void acked_lost_set(struct store_pg *store, struct str text);
+/* Tells it, and notes it in the database: the lane has `seq`, written at `last_time`. */
+void acked_rewind(struct store_pg *store, uint64_t seq, struct wall last_time, pgconn_done *done);
 
 /* store_pg_load.c */
 void load_start(void *arg, uint64_t shards);

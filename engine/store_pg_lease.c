@@ -95,6 +95,7 @@ int lease_open(struct store_pg *store, struct err *err)
                            store->daemon, store->lock_file);
         }
         lock_file_read(store);
+        acked_read(store);
     }
     nonce_new(store->nonce);
     return lock_file_write(store, true, err);
@@ -111,6 +112,7 @@ void lease_close(struct store_pg *store)
     }
     free(store->seen);
     free(store->lanes);
+    acked_free(store);
 }
 
 int store_pg_lease(struct store_pg *store, struct err *err)
@@ -161,6 +163,35 @@ static void own_tell(struct store_pg *store)
     const struct store_lane *write = &store->lanes[0];
     store->events.own(store->events.arg, write->epoch, write->seq, store->shards);
     store->looked_at = (struct mono){0}; /* free shards are seen, and taken, at once */
+    loop_timer_set(store->lease_timer, 0);
+}
+
+/* The lanes are ours: runs may be loaded. */
+static void acquired_tell(struct store_pg *store)
+{
+    store->lease = LEASE_HELD;
+    store->beat_at = (struct mono){0};
+    lease_beat(store, store->tried_at);
+    own_tell(store);
+}
+
+/* That the database is older than it was stands in it now: acquired once more, with what is lost.
+ */
+static void rewound(void *arg, const struct pgconn_result *result)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    if (store->lease != LEASE_ACQUIRING)
+        return;
+    store->lease = LEASE_OFF;
+    if (result->lost)
+        return;
+    if (result->err.code || result->warned) { /* acquired anew, and noticed again */
+        store_problem(store, &result->err, false);
+        return;
+    }
+    acked_set(store, str_z(store->acked.installation), store->lanes[0].seq, store->acked.at);
+    store->tried_at = (struct mono){0};
     loop_timer_set(store->lease_timer, 0);
 }
 
@@ -224,10 +255,19 @@ static void acquired(void *arg, const struct pgconn_result *result)
         store_problem(store, &err, false);
     loop_wall_set(store->loop, now, store->tried_at);
     FAILPOINT("lease_acquired");
-    store->lease = LEASE_HELD;
-    store->beat_at = (struct mono){0};
-    lease_beat(store, store->tried_at);
-    own_tell(store);
+    for (unsigned i = 0; i < store->seen_count; i++) /* its lanes moved by our own doing */
+        if (!strcmp(store->seen[i].name, store->daemon))
+            store->seen[i].moves = 0;
+    struct str installation = store_field(result->rows, 0, 6);
+    struct wall last_time = pg_timestamp(store_field(result->rows, 0, 3));
+    if (acked_is_ahead(store, installation, store->lanes[0].seq)) {
+        store->lease = LEASE_ACQUIRING;
+        acked_rewind(store, store->lanes[0].seq, last_time, rewound);
+        return;
+    }
+    acked_set(store, installation, store->lanes[0].seq, last_time);
+    acked_lost_set(store, store_field(result->rows, 0, 7));
+    acquired_tell(store);
 }
 
 static void acquire(struct store_pg *store)

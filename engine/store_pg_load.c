@@ -167,7 +167,7 @@ static void apart_begin(struct store_pg *store)
 
 /* --- pages --- */
 
-static void load_finish(struct store_pg *store)
+static void load_finish(struct store_pg *store, enum run_state removed)
 {
     struct load *load = load_pop(store);
     store->loading = false;
@@ -175,7 +175,7 @@ static void load_finish(struct store_pg *store)
         store->events.load_done(store->events.arg, load->shards);
         apart_begin(store);
     } else
-        store->events.load_run_done(store->events.arg, str_z(load->run_id));
+        store->events.load_run_done(store->events.arg, str_z(load->run_id), removed);
     load_free(load);
     load_pump(store);
 }
@@ -269,6 +269,30 @@ static void load_advance(struct load *load, const PGresult *rows)
     load->sources_asked = false;
 }
 
+/* A run that is not there: perhaps it was, and its data was removed. */
+static void tombstone_came(void *arg, const struct pgconn_result *result)
+{
+    struct store_pg *store;
+    CAST_OBJ(store, arg, STORE_MAGIC);
+    if (is_stale(store, result))
+        return;
+    if (result->err.code) {
+        store_problem(store, &result->err, false);
+        store->loading = false;
+        pgconn_reset(store->watch, "could not look for a run");
+        return;
+    }
+    load_finish(store,
+                PQntuples(result->rows) ? run_state_of(store_field(result->rows, 0, 0)) : RUN_NONE);
+}
+
+static void tombstone_ask(struct store_pg *store)
+{
+    struct pgconn_params params = {0};
+    pgconn_param_text(&params, str_z(store->loads->run_id));
+    pgconn_exec(store->watch, WATCH_TOMBSTONE, &params, 0, tombstone_came, store);
+}
+
 static void page_came(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
@@ -288,8 +312,12 @@ static void page_came(void *arg, const struct pgconn_result *result)
     FAILPOINT("load_page");
     for (int row = 0; row < PQntuples(rows); row++)
         deliver(store, rows, row);
+    if (!load->shards && !PQntuples(rows)) {
+        tombstone_ask(store);
+        return;
+    }
     if (!load->shards || (uint32_t)PQntuples(rows) < load->limit) {
-        load_finish(store);
+        load_finish(store, RUN_NONE);
         return;
     }
     load_advance(load, rows);

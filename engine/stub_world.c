@@ -497,7 +497,7 @@ static void load_run_arrived(struct stub_event *event)
         return;
     if (world->row_exists && str_eq(*run_id, world->out->row.id))
         row_load(world, false);
-    runner_load_run_done(world->runner, *run_id);
+    runner_load_run_done(world->runner, *run_id, RUN_NONE);
     daemon_poke(world, 0);
 }
 

@@ -12,6 +12,7 @@
 #include "engine/forward.h"
 #include "engine/key.h"
 #include "engine/repin.h"
+#include "engine/suspect.h"
 #include "engine/task.h"
 #include "engine/unknown.h"
 #include "engine/wait.h"
@@ -206,6 +207,8 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
                STR_ARG(name));
         return false;
     }
+    if (suspect_is_held(side))
+        return true; /* with the retry, a person vouches that it was not applied */
     enum unknown_way way = unknown_way(step_action(step, direction), side, draft->event->now);
     if (side->state == STEP_UNKNOWN && way != UNKNOWN_REPEAT &&
         !step_action(step, direction)->reconcile) {
@@ -243,8 +246,11 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
         attempt_renew(draft, instance, direction, renewal_text(draft), given);
     else if (side->state == STEP_UNKNOWN && action->reconcile)
         ask_again(draft, instance, direction);
-    else /* due at once */
+    else { /* due at once */
+        if (suspect_is_held(side))
+            suspect_release(draft, instance, direction);
         attempt_reopen(draft, instance, direction, &action->retry);
+    }
 }
 
 /* The corrected input must be one that a submit would take. False after refusing. */
@@ -353,6 +359,8 @@ static void retry_decide(struct draft *draft)
         return;
     enum park_reason reason = run->now.reason;
     verb_event(draft, STR(""));
+    if (reason == PARK_SUSPECT)
+        suspect_trust(draft);
     if (input)
         input_correct(draft);
     decide_unpark(draft);

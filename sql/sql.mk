@@ -4,11 +4,13 @@
 SQL_MIGRATIONS := $(sort $(wildcard sql/migrations/*.sql))
 # Functions that views call, then the views in the order of their dependencies, then the rest.
 SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql audit_hash_v1.sql \
-                    starts_from_v1.sql effects_from_v1.sql runs_from_v1.sql schedule_open_v1.sql)
+                    starts_from_v1.sql effects_from_v1.sql runs_from_v1.sql schedule_open_v1.sql \
+                    retire_due_v1.sql suspect_from_v1.sql)
 SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v2 run_image_v1 waiting_v1 runs inputs steps attempts \
                     findings approvals pending_approvals timeline why_waiting why_not_compensated \
                     stuck dead_letters unknown_outcomes keys requests bulk bulk_runs workflows \
-                    schedules daemons services stats audit tenants help)
+                    schedules daemons services stats audit tenants tombstones late_answers rewinds \
+                    lost_starts suspects help)
 SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
                   $(filter-out $(SQL_FIRST),$(sort $(wildcard sql/api/*.sql)))
 

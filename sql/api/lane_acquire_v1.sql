@@ -36,6 +36,8 @@ begin
         on conflict do nothing;
 
     select * into v_write from saga.lane l where l.lane = p_daemon;
+    -- A removal by the last holder, if its session still lives, ends before the runs are loaded.
+    perform from saga.shard s where s.lane_no = v_write.lane_no order by s.shard for update;
     v_shards := coalesce((select bit_or(1::bigint << s.shard) from saga.shard s
                            where s.lane_no = v_write.lane_no), 0);
     if p_crashed and not v_write.clean then

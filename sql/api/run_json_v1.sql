@@ -1,5 +1,6 @@
 -- One run with its steps, as `sagactl show -o json` prints it. Payloads are put in as they were
--- stored: digits, order of members and white space stay. Null if there is no such run.
+-- stored: digits, order of members and white space stay. Null if there is no such run. Of one whose
+-- data was removed, how it ended and "removed_at" are all that is left.
 --
 -- plpgsql, because its plan is kept for the session: making it takes ten times as long as running
 -- it. The shard and the settings find every row by its primary key, whatever was analysed.
@@ -15,6 +16,17 @@ as $$
 declare
     v_shard smallint := saga.shard_of(p_run_id);
 begin
+    if exists (select from saga.tombstones t where t.shard = v_shard and t.run_id = p_run_id) then
+        return (select json_build_object(
+                           'run_id', t.run_id, 'workflow', t.workflow, 'version', t.version,
+                           'tenant', t.tenant, 'state', t.state, 'paused', false,
+                           'ended_at', saga.time_text(t.ended_at),
+                           'removed_at', saga.time_text(t.removed_at),
+                           'children', '[]'::json, 'signals', '[]'::json, 'steps', '[]'::json,
+                           'findings', '[]'::json, 'residue', '[]'::json, 'next_verbs', null)
+                  from saga.tombstones t
+                 where t.shard = v_shard and t.run_id = p_run_id);
+    end if;
     return (with places as materialized ( -- of the items of loops, by their keys
         select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of
           from saga.effect e
@@ -72,7 +84,7 @@ begin
         'input', r.input, 'output', r.output, 'error', r.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
-        'parent', r.parent, 'start_at', saga.time_text(r.start_at),
+        'parent', r.parent, 'start_at', saga.time_text(r.start_at), 'removed_at', null,
         'compensate_until', saga.time_text(r.compensate_until),
         'undoable_until', saga.time_text(r.undoable_until),
         'inputs', coalesce((

@@ -23,9 +23,11 @@ begin
            catch_up = p_catch_up, next_tick = p_next
     returning s.* into v_row;
     v_busy := case when saga.schedule_open_v1(v_row.last_run) then clock_timestamp()
-                   else (select r.ended_at from saga.run r
-                          where r.shard = saga.shard_of(v_row.last_run)
-                            and r.run_id = v_row.last_run) end;
+                   else (select coalesce(r.ended_at, k.closed_at) -- its data may be gone
+                           from saga.run_key k
+                           left join saga.run r on r.shard = k.shard and r.run_id = k.run_id
+                          where k.shard = saga.shard_of(v_row.last_run)
+                            and k.run_id = v_row.last_run) end;
     return json_build_object('last', saga.time_text(v_row.last_tick),
                              'busy_until', saga.time_text(v_busy));
 end

@@ -50,11 +50,13 @@ begin
         if v_known.tenant <> v_tenant then
             raise exception 'run id "%" is taken', v_id using errcode = 'unique_violation';
         end if;
-        if v_known.workflow <> start.workflow or not v_known.same then
+        -- Where a schema declares spellings to be one value, the owner compares.
+        if v_known.workflow <> start.workflow
+           or (not v_known.same and v_workflow.source !~ 'x-normalize') then
             raise exception 'run id "%" was used with another input or workflow', v_id
                   using errcode = 'unique_violation';
         end if;
-        if not v_known.gone then
+        if v_known.same then
             return v_id;
         end if;
     end if;

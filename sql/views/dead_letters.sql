@@ -119,7 +119,7 @@ comment on column saga.dead_letters.version is 'version of the definition under 
 comment on column saga.dead_letters.tenant is 'whom it belongs to; null: nobody in particular';
 comment on column saga.dead_letters.reason is
     'outcome_unknown, compensation_failed, pivot_passed, key_conflict, step_failed, crash_loop, '
-    'quarantine, repair (retry it with a corrected input), compensation_budget, late_success, approval_expired (retry it to ask again)';
+    'quarantine, repair (retry it with a corrected input), compensation_budget, late_success, approval_expired (retry it to ask again), suspect (the database was restored: settle, or vouch with retry that it was not sent)';
 comment on column saga.dead_letters.parked_at is 'when it was parked';
 comment on column saga.dead_letters.step_id is 'the step where it stopped; null: no single one';
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';

@@ -22,7 +22,12 @@ select h.topic, h.try_this
        (13, 'who does the work?', 'select * from saga.daemons'),
        (14, 'what does the clock start?', 'select * from saga.schedules'),
        (15, 'what waits for a service?', 'select * from saga.services'),
-      (16, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (16, 'what came too late?', 'select * from saga.late_answers'),
+      (17, 'how did a run end that is gone?', 'select * from saga.tombstones '
+           'where run_id = ''...'''),
+      (18, 'was the database restored?', 'select * from saga.rewinds, and saga.lost_starts, '
+           'saga.suspects'),
+      (19, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

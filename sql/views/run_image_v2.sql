@@ -32,6 +32,9 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
                     i.actor)::saga.input_v1 order by i.number)
           from saga.input i
          where i.shard = r.shard and i.run_id = r.run_id) as inputs,
-       r.compensate_until
+       r.compensate_until,
+       case when w.at is not null then saga.suspect_from_v1(r.shard, r.run_id, w.at) end
+           as suspect_from
   from saga.run r
-  join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id;
+  join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
+ cross join (select pg_catalog.max(x.at) as at from saga.rewind x) w;

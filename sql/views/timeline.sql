@@ -56,6 +56,13 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
                                        'by ' || nullif(v.actor, '')), ''), 3, v.seq
       from saga.shard s join saga.event v on v.shard = s.shard
     union all
+    select w.at, r.run_id, null, 'suspect',
+           'the database was restored to ' || saga.time_text(w.found_at) ||
+           ': what happened to it since is not known', 4, w.no
+      from saga.rewind w cross join saga.shard s
+      join saga.run r on r.shard = s.shard and r.created_at < w.at
+                     and (r.ended_at is null or r.ended_at > w.at)
+    union all
     select r.ended_at, r.run_id, null, r.state::text, null, 9, 0
       from saga.shard s join saga.run r on r.shard = s.shard
      where r.ended_at is not null) t;

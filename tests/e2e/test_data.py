@@ -127,6 +127,59 @@ def a_num_2(env):
     assert len(hashes) == 1
 
 
+@case
+def a_retry_with_the_amount_written_otherwise(env):
+    """A submit that comes again and says the same is the same run, however it spells the amount;
+    another amount is a conflict. Over the socket, at another daemon, and in SQL."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start("--lease", "2s")
+    daemon.apply("""
+workflow: pay
+run_id: "${{ input.id }}"
+input:
+  type: object
+  required: [id, amount]
+  properties:
+    id: {type: string}
+    amount: {type: [number, string], x-normalize: amount}
+    note: {type: string}
+services:
+  %s
+steps:
+  - {id: a, action: {post: svc/a, body: {amount: "${{ input.amount }}"}}, compensate: {post: svc/u}}
+""" % KEYED)
+    spellings = ("10.10", "10.1", "10.100", '"10.10"', '"10.1"')
+    for i, first in enumerate(spellings):
+        run_id = "p-%d" % i
+        body = '{"workflow": "pay", "input": {"id": "%s", "amount": %s}}'
+        reply = daemon.http("POST", "/v1/runs", body % (run_id, first))
+        assert reply.status == 202, reply
+        assert env.wait_state(run_id) == "completed"
+        for again in spellings:
+            reply = daemon.http("POST", "/v1/runs", body % (run_id, again), {"Prefer": "wait=5"})
+            assert reply.status == 200 and reply.headers["Idempotency-Replayed"] == "true", reply
+        for other in ("10.11", '"10.11"', '"10.10 "', '"010.10"'):
+            reply = daemon.http("POST", "/v1/runs", body % (run_id, other))
+            assert reply.status == 409 and "/input/amount" in reply.body, reply
+        assert [r.body for r in ledger.seen(key="%s:a:execute" % run_id)] == \
+            [('{"amount":%s}' % first).encode()]
+    def settled(text):
+        env.sql("select saga.start('pay', '%s')" % text)
+        return wait_until("the start is settled", lambda: env.sql(
+            "select outcome from saga.requests where kind = 'start' order by at desc limit 1"))
+    assert settled('{"id": "p-0", "amount": "10.1"}') == "done"
+    assert settled('{"id": "p-0", "amount": 11}') == "conflict"
+    other = env.daemon("b").start("--lease", "2s")
+    wait_until("shards are shared", lambda: env.sql(
+        "select count(*) from saga.lane where shards <> 0") == "2", 30)
+    for i, _ in enumerate(spellings):
+        for amount, status in (('"10.1"', 200), ("10.2", 409)):
+            reply = other.http("POST", "/v1/runs", '{"workflow": "pay", "input": {"id": "p-%d", '
+                               '"amount": %s}}' % (i, amount), {"Prefer": "wait=5"})
+            assert reply.status == status, reply
+    assert len(ledger.done("/a")) == len(spellings)
+
+
 # --- TEXT ---------------------------------------------------------------------------------------------
 
 

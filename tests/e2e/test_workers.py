@@ -69,7 +69,7 @@ def one_run(env):
     told = env.sql("select waiting_for, detail from saga.why_waiting where run_id = 'p-1'")
     assert told == "worker|attempt 1 of execute is with a worker of queue printers", told
     assert daemon.show("p-1")["waiting"] == {"step": "print", "signal": None, "queue": "printers",
-                                             "taken": True, "child": None}
+                                             "taken": True, "child": None, "service": None}
     assert take(daemon, "printers", 0) == []
     beat = report(daemon, "heartbeat", task)
     assert beat.status == 200 and beat.json()["turned_back"] is False, beat

@@ -96,9 +96,10 @@ static void load_done(void *arg, uint64_t shards)
     ((struct rig *)arg)->load_dones++;
 }
 
-static void load_run_done(void *arg, struct str run_id)
+static void load_run_done(void *arg, struct str run_id, enum run_state removed)
 {
     (void)run_id;
+    ((struct rig *)arg)->removed = removed;
     ((struct rig *)arg)->load_run_dones++;
 }
 

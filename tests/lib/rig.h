@@ -29,6 +29,7 @@ struct rig {
     /* loads */
     struct run *loaded[RIG_RUNS_MAX];
     unsigned loaded_count, load_dones, load_run_dones;
+    enum run_state removed; /* what the last load of one run said */
     /* inbox */
     struct store_inbox inbox[64];
     unsigned inbox_count;

@@ -573,7 +573,7 @@ static void load_run_arrived(struct world_event *event)
     struct row_run *row = world_row(event->world, id);
     if (row)
         row_load(event->world, daemon, row, false);
-    runner_load_run_done(daemon->runner, id);
+    runner_load_run_done(daemon->runner, id, RUN_NONE);
     world_poke(daemon, 0);
 }
 
@@ -971,7 +971,7 @@ static void daemon_acquire(struct world_event *event)
     daemon->messages_tail = &daemon->messages;
     daemon->connected = true;
     daemon->owned = true;
-    world->lane_epoch[daemon->index]++;
+    daemon->epoch = ++world->lane_epoch[daemon->index];
     world_trace(world, "daemon %d owns its lane, epoch %llu", daemon->index,
                 (unsigned long long)world->lane_epoch[daemon->index]);
     runner_own(daemon->runner, world->lane_epoch[daemon->index], world->lane_seq[daemon->index],
@@ -1048,6 +1048,11 @@ static void daemon_observe(struct world_event *event)
         if (other == event->daemon || !gone || world->now - peer->frozen_at < LEASE_US ||
             !lane_shards(world, other))
             continue;
+        if (world->lane_epoch[event->daemon] != daemon->epoch) { /* it was taken over itself */
+            runner_lost(daemon->runner);
+            daemon->owned = false;
+            return;
+        }
         world_trace(world, "daemon %d takes over from %d", event->daemon, other);
         world->lane_epoch[other]++;
         for (int shard = 0; shard < RUN_SHARDS; shard++)

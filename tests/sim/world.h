@@ -139,6 +139,7 @@ struct daemon {
     int index;
     struct runner *runner; /* NULL: dead */
     uint64_t incarnation, connection;
+    uint64_t epoch; /* of its lane, as it was given to it */
     bool frozen, connected, owned, draining;
     struct message *messages, **messages_tail; /* in order, not answered */
     struct map invocations;

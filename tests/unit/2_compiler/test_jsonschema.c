@@ -220,6 +220,50 @@ static void reasons_are_limited(void **state)
     buf_free(&out);
 }
 
+/* The canonical form of a value after the declarations of its schema. */
+static void normalized(const char *schema, const char *value_text, const char *expected)
+{
+    struct buf source = {0}, out = {0};
+    struct diags diags;
+    struct arena arena = {0};
+    const struct json *value;
+    struct err err;
+    buf_printf(&source, "workflow: t\ninput: %s\nsteps: [{id: a, action: {sleep: 1s}}]\n", schema);
+    diags_init(&diags, "t.yaml", buf_str(&source));
+    struct plan *plan = dsl_compile(buf_str(&source), NULL, &diags);
+    assert_non_null(plan);
+    assert_int_equal(json_parse(str_z(value_text), &arena, &value, &err), 0);
+    json_write_canonical(schema_normalize(plan->input, value, &arena), &out);
+    assert_string_equal(out.data, expected);
+    buf_free(&out);
+    buf_free(&source);
+    plan_unref(plan);
+    diags_free(&diags);
+    arena_free(&arena);
+}
+
+/* x-normalize makes spellings of an amount one value, wherever it stands, and nothing else. */
+static void amounts(void **state)
+{
+    (void)state;
+    const char *plain = "{properties: {v: {x-normalize: amount}}}";
+    normalized(plain, "{\"v\":\"10.10\",\"w\":\"10.10\"}", "{\"v\":10.1,\"w\":\"10.10\"}");
+    normalized(plain, "{\"v\":10.100}", "{\"v\":10.1}");
+    normalized(plain, "{\"v\":\"-0.50\"}", "{\"v\":-0.5}");
+    static const char *const texts[] = {"010", "1e3", "10.", ".5",  "+5",  " 1", "1 ",
+                                        "",    "-",   "1,5", "0x1", "--1", "ten"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct buf value = {0};
+        buf_printf(&value, "{\"v\":\"%s\"}", texts[i]);
+        normalized(plain, value.data, value.data);
+        buf_free(&value);
+    }
+    normalized("{properties: {l: {items: {properties: {p: {$ref: \"#/$defs/m\"}}}}}, "
+               "$defs: {m: {allOf: [{x-normalize: amount}]}}}",
+               "{\"l\":[{\"p\":\"1.0\"},{\"q\":\"1.0\"}]}", "{\"l\":[{\"p\":1},{\"q\":\"1.0\"}]}");
+    normalized("{additionalProperties: {x-normalize: amount}}", "{\"b\":\"2\"}", "{\"b\":2}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +271,7 @@ int main(void)
         cmocka_unit_test(strings),      cmocka_unit_test(containers),
         cmocka_unit_test(combinations), cmocka_unit_test(work_is_limited),
         cmocka_unit_test(heavy_values), cmocka_unit_test(reasons_are_limited),
+        cmocka_unit_test(amounts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

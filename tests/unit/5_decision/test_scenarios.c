@@ -19,6 +19,7 @@
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
  *     recover                        as after a load: claimed attempts were taken over
+ *     restored                       the same, in a database that was restored: the rows may be old
  *     reload                         forget the image, rebuild it from the rows
  *     room SERVICE N [M]             from here on so many requests may go to the service, M of them
  *                                    repeats; `open DURATION`: its breaker is
@@ -262,8 +263,11 @@ static void row_keep(struct scene *scene, const struct run_record *from)
     run_record_copy(&record, &scene->arena);
     if (record.kind == RECORD_START)
         scene->start = record.start;
-    if (record.kind == RECORD_EVENT)
+    if (record.kind == RECORD_EVENT) {
         scene->events = record.event.seq;
+        if (str_eq(record.event.what, STR(RUN_EVENT_TRUSTED)))
+            scene->start.suspect_from = WALL_NONE;
+    }
     if (record.kind == RECORD_SIGNAL) {
         assert_true(scene->signals_count < ARRAY_LEN(scene->signals));
         scene->signals[scene->signals_count++] = record.signal;
@@ -628,6 +632,10 @@ static void play_line(struct scene *scene, struct str line)
     } else if (str_eq(word, STR("look"))) {
         decide(scene, &(struct run_event){.kind = EVENT_DUE});
     } else if (str_eq(word, STR("recover"))) {
+        reload(scene, true);
+        decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
+    } else if (str_eq(word, STR("restored"))) {
+        scene->start.suspect_from = scene->start.created_at;
         reload(scene, true);
         decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
     } else if (str_eq(word, STR("take")) || str_eq(word, STR("complete")) ||
