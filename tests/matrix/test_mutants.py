@@ -36,7 +36,8 @@ MUTANTS = [
      "if (reply->kind == REPLY_HTTP && reply->status >= 500)\n"
      "        finding.says = OUTCOME_RETRYABLE;\n    else if (is_readable(reply)) {"),
     ("an unknown step on the way back is taken for not applied", "compensations/undo.c",
-     "return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);",
+     "if (may_ask(step, side))\n        return undo(UNDO_ASK);\n    return "
+     "undo_blocked(suspect_is_held(side) ? PARK_SUSPECT : PARK_OUTCOME_UNKNOWN);",
      "return undo(UNDO_NOTHING);"),
     ("a failed compensation counts as done", "compensations/undo.c",
      "case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);",

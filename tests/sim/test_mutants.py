@@ -68,7 +68,8 @@ MUTANTS = [
     ("a step is undone before what was built on it", "compensations/unwind.c",
      "free &= settled[step->needed_by[n]];", ";"),
     ("an unknown step on the way back is taken for not applied", "compensations/undo.c",
-     "return may_ask(step, side) ? undo(UNDO_ASK) : undo_blocked(PARK_OUTCOME_UNKNOWN);",
+     "if (may_ask(step, side))\n        return undo(UNDO_ASK);\n    return "
+     "undo_blocked(suspect_is_held(side) ? PARK_SUSPECT : PARK_OUTCOME_UNKNOWN);",
      "return undo(UNDO_NOTHING);"),
     ("a failed compensation counts as done", "compensations/undo.c",
      "case STEP_REFUSED: return undo_blocked(PARK_COMPENSATION_FAILED);",
