@@ -6,7 +6,9 @@
 
 static const char *residue_why(const struct instance *instance, const struct undo *undo)
 {
-    bool unknown = instance->execute.state == STEP_UNKNOWN;
+    /* Whether it was done, or whether it was undone. */
+    bool unknown =
+        instance->execute.state == STEP_UNKNOWN || instance->compensate.state == STEP_UNKNOWN;
     switch (undo->status) {
     case UNDO_DECLARED: return "declared";
     case UNDO_BY_HAND: return "by_hand";
@@ -14,8 +16,7 @@ static const char *residue_why(const struct instance *instance, const struct und
     case UNDO_ASK: return "unknown";
     case UNDO_DUE: return unknown ? "unknown" : "not_undone";
     case UNDO_BLOCKED:
-        return undo->reason == PARK_OUTCOME_UNKNOWN || undo->reason == PARK_KEY_CONFLICT ||
-                       (undo->reason == PARK_SUSPECT && unknown)
+        return unknown || undo->reason == PARK_OUTCOME_UNKNOWN || undo->reason == PARK_KEY_CONFLICT
                    ? "unknown"
                    : "not_undone";
     case UNDO_NOTHING:

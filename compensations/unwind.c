@@ -112,7 +112,7 @@ static bool instance_advance(struct draft *draft, struct instance *instance,
         attempt_claim(draft, instance, DIRECTION_COMPENSATE);
         return true;
     }
-    if (status == UNDO_ASK && step->action.reconcile) {
+    if (status == UNDO_ASK && unknown_may_ask(&step->action, &instance->execute)) {
         ask_again(draft, instance, DIRECTION_EXECUTE);
         return true;
     }

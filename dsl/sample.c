@@ -409,7 +409,9 @@ static void loops_scan(const struct plan *plan, struct field *outputs, const str
     }
 }
 
-static const struct json *field_json(const struct field *field, struct arena *arena)
+/* `typed`: what the step's `output_schema` makes of the field, or NULL. */
+static const struct json *field_json(const struct field *field, const struct json *typed,
+                                     struct arena *arena)
 {
     uint32_t count = 0;
     for (const struct field *inner = field->first; inner; inner = inner->next)
@@ -419,14 +421,22 @@ static const struct json *field_json(const struct field *field, struct arena *ar
         while (item && item->name.len)
             item = item->next;
         struct json *list = json_list_new(arena, 1);
-        json_list_add(list, item ? field_json(item, arena) : json_string(arena, STR(SAMPLE_WORD)));
+        const struct json *first =
+            typed && typed->kind == JSON_LIST && typed->count ? typed->items[0] : NULL;
+        json_list_add(list, item    ? field_json(item, first, arena)
+                            : first ? first
+                                    : json_string(arena, STR(SAMPLE_WORD)));
         return list;
     }
     if (!count)
-        return json_string(arena, STR(SAMPLE_WORD));
+        return typed ? typed : json_string(arena, STR(SAMPLE_WORD));
     struct json *made = json_object_new(arena, count);
     for (const struct field *inner = field->first; inner; inner = inner->next)
-        json_object_add(made, inner->name, field_json(inner, arena));
+        json_object_add(
+            made, inner->name,
+            field_json(inner,
+                       typed && typed->kind == JSON_OBJECT ? json_get(typed, inner->name) : NULL,
+                       arena));
     return made;
 }
 
@@ -461,17 +471,30 @@ static const struct field *loop_field(const struct field *root, struct arena *ar
     return one;
 }
 
+/* By the step's own `output_schema`; NULL: it has none. */
+static const struct json *typed_sample(const struct node *steps, uint16_t step, struct arena *arena)
+{
+    const struct node *node = steps && step < steps->count && steps->kind == NODE_LIST
+                                  ? node_get(steps->items[step], "output_schema")
+                                  : NULL;
+    const struct json *schema = node ? node_json(node, arena) : NULL;
+    return schema ? value_sample(schema, schema, 0, arena) : NULL;
+}
+
 const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *arena)
 {
     struct doc doc;
     struct diags unheard;
     struct field *outputs = arena_array(arena, struct field, plan->steps_count);
     struct str *texts = arena_array(arena, struct str, plan->steps_count);
+    const struct json **typed = arena_array(arena, const struct json *, plan->steps_count);
     if (source_load(plan, &doc, &unheard)) {
         for (uint32_t i = 0; i < doc.root->count; i++)
             if (!str_eq(doc.root->pairs[i].key->text, STR("tests")))
                 node_scan(plan, outputs, doc.root->pairs[i].value, arena);
         loops_scan(plan, outputs, node_get(doc.root, "steps"), arena);
+        for (uint16_t i = 0; i < plan->steps_count; i++)
+            typed[i] = typed_sample(node_get(doc.root, "steps"), i, arena);
     }
     doc_free(&doc);
     diags_free(&unheard);
@@ -479,7 +502,8 @@ const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *aren
         const struct field *root = &outputs[i];
         if (plan->steps[i].for_each)
             root = loop_field(root, arena);
-        const struct json *sample = root->first || root->is_list ? field_json(root, arena) : NULL;
+        const struct json *sample =
+            root->first || root->is_list ? field_json(root, typed[i], arena) : NULL;
         if (plan->steps[i].action.kind == ACTION_SQL)
             sample = sql_output(sample, arena);
         texts[i] = sample ? json_text(sample, arena) : STR("{}");

@@ -30,7 +30,8 @@ const struct json *dsl_sample_input(const struct plan *plan, struct arena *arena
                                     struct schema_errors *errors);
 
 /* For each step, what its action could answer, so that everything that the workflow reads of
- * `steps.ID.output` is there: "{}" if nothing is read. steps_count texts. */
+ * `steps.ID.output` is there, of the type that its `output_schema` gives it, else a text: "{}" if
+ * nothing is read. steps_count texts. */
 const struct str *dsl_sample_outputs(const struct plan *plan, struct arena *arena);
 
 /* What each step does, as its author wrote it, short: "post payments/charges",

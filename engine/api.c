@@ -254,54 +254,6 @@ static void ready(struct api *api, struct control_request *request)
                         "the database is away or no shard is owned yet");
 }
 
-static void metric(struct buf *out, const char *name, const char *type, const char *help)
-{
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void metric_one(struct buf *out, const char *name, const char *type, const char *help,
-                       uint64_t value)
-{
-    metric(out, name, type, help);
-    buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
-}
-
-/* The text format of Prometheus. */
-static void metrics(struct api *api, struct control_request *request)
-{
-    struct runner_stats stats = runner_stats(api->o.runner);
-    struct buf out = {0};
-    metric_one(&out, "saga_runs_started_total", "counter", "Runs started by this daemon.",
-               stats.started);
-    metric_one(&out, "saga_submits_repeated_total", "counter",
-               "Submits of a run id that was used before.", stats.taken);
-    metric(&out, "saga_runs_entered_total", "counter", "Runs that came into a state.");
-    for (int state = RUN_RUNNING; state < RUN_STATE_COUNT; state++)
-        buf_printf(&out, "saga_runs_entered_total{state=\"%s\"} %llu\n",
-                   run_state_name((enum run_state)state), (unsigned long long)stats.entered[state]);
-    metric_one(&out, "saga_attempts_sent_total", "counter", "Attempts handed to an invoker.",
-               stats.commands);
-    metric(&out, "saga_attempts_ended_total", "counter", "Attempts that ended, by how.");
-    for (int kind = REPLY_NONE + 1; kind < REPLY_KIND_COUNT; kind++)
-        buf_printf(&out, "saga_attempts_ended_total{reply=\"%s\"} %llu\n",
-                   reply_kind_name((enum reply_kind)kind), (unsigned long long)stats.replies[kind]);
-    metric_one(&out, "saga_units_total", "counter", "Transactions acknowledged.", stats.units);
-    metric_one(&out, "saga_records_total", "counter", "Records acknowledged.", stats.records);
-    metric_one(&out, "saga_runs_resident", "gauge", "Runs in memory.", stats.resident);
-    metric_one(&out, "saga_attempts_in_flight", "gauge", "Attempts that wait for an answer.",
-               stats.in_flight);
-    metric_one(&out, "saga_runs_held", "gauge",
-               "Waits for room at a service: its limits or its breaker leave none.", stats.held);
-    metric_one(&out, "saga_breakers_open", "gauge", "Services whose breaker is not closed.",
-               stats.open);
-    metric_one(&out, "saga_shards_owned", "gauge", "Shards owned and loaded, of 64.",
-               (uint64_t)__builtin_popcountll(stats.shards));
-    metric_one(&out, "saga_database_up", "gauge", "1 if the database can be reached.",
-               store_pg_is_up(api->o.store));
-    control_reply_text(request, 200, "text/plain; version=0.0.4", buf_str(&out));
-    buf_free(&out);
-}
-
 /* --- routes ---------------------------------------------------------------------------------- */
 
 /* Cuts the next segment off the path "/a/b/c"; absent at the end. */
@@ -347,7 +299,7 @@ static const struct route {
     {CONTROL_GET, "/v1/ping", ping, NULL},
     {CONTROL_GET, "/healthz", ping, NULL},
     {CONTROL_GET, "/readyz", ready, NULL},
-    {CONTROL_GET, "/metrics", metrics, NULL},
+    {CONTROL_GET, "/metrics", metrics_show, NULL},
     {CONTROL_PUT, "/v1/workflows", workflows_apply, NULL},
     {CONTROL_GET, "/v1/workflows", NULL, "select saga.workflows_json_v1()"},
     {CONTROL_POST, "/v1/validate", workflows_validate, NULL},
@@ -392,6 +344,21 @@ static bool may_call(struct api *api, struct control_request *request)
                     STR_ARG(control_actor(request)), held ? "has \"" : "has no role",
                     held ? access_role_name(held) : "", held ? "\"" : "");
     return false;
+}
+
+void api_scrape(void *arg, struct control_request *request)
+{
+    static const struct route open[] = {{CONTROL_GET, "/metrics", metrics_show, NULL},
+                                        {CONTROL_GET, "/healthz", ping, NULL},
+                                        {CONTROL_GET, "/readyz", ready, NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(open); i++)
+        if (str_eq_z(control_path(request), open[i].path) &&
+            open[i].method == control_method(request)) {
+            open[i].handle(arg, request);
+            return;
+        }
+    control_problem(request, 404, "not_found", NULL,
+                    "only GET /metrics, /healthz and /readyz here");
 }
 
 void api_handle(void *arg, struct control_request *request)

@@ -40,6 +40,8 @@ void api_free(struct api *api); /* NULL is allowed; requests that wait are answe
  * moment of the loop. */
 bool api_end(struct api *api);
 
+/* For control_open_tcp: GET /metrics, /healthz and /readyz, for whoever asks. */
+void api_scrape(void *arg, struct control_request *request);
 /* For control_open. */
 void api_handle(void *arg, struct control_request *request);
 /* A run's facts became durable: wakes who waits for it. */

@@ -13,6 +13,7 @@ struct take;
 struct api {
     struct api_options o;
     struct mono started;
+    uint64_t conflicts; /* submits of a run id that was used for something else */
     struct waiter *waiters;
     struct take *takes;
 };
@@ -62,6 +63,11 @@ void waiters_end(struct api *api, bool all);
 /* PUT /v1/workflows and POST /v1/validate: a file as it is, or several as a JSON document. */
 void workflows_apply(struct api *api, struct control_request *request);
 void workflows_validate(struct api *api, struct control_request *request);
+
+/* --- api_metrics.c --- */
+
+/* GET /metrics: the text format of Prometheus. */
+void metrics_show(struct api *api, struct control_request *request);
 
 /* --- api_start.c --- */
 

@@ -4,6 +4,8 @@
  */
 #include "dsl/jsonschema.h"
 #include "engine/api_impl.h"
+#include "engine/confirm.h"
+#include "engine/dry_run.h"
 #include "engine/failpoint.h"
 #include "engine/key.h"
 
@@ -16,8 +18,9 @@ struct submission {
     struct control_request *request;
     struct str run_id, workflow, tenant;
     const struct json *input;
-    struct sha256 input_hash;
+    struct sha256 input_hash, workflow_hash;
     struct runner_start start;
+    struct str confirm; /* the token; absent: none was given */
     int wait_s;
 };
 
@@ -120,14 +123,15 @@ static int start_at_read(const struct json *value, struct wall *out, struct err 
 static bool taken_elsewhere(struct submission *submission, struct str tenant, struct str workflow)
 {
     struct control_request *request = submission->request;
+    if (str_eq(tenant, submission->tenant) && str_eq(workflow, submission->workflow))
+        return false;
+    submission->api->conflicts++;
     if (!str_eq(tenant, submission->tenant))
         control_problem(request, 409, "run_id_taken", NULL, "the run id is taken");
-    else if (!str_eq(workflow, submission->workflow))
+    else
         control_problem(request, 409, "run_id_conflict", NULL,
                         "the run id \"" STR_FMT "\" was used for the workflow \"" STR_FMT "\"",
                         STR_ARG(submission->run_id), STR_ARG(workflow));
-    else
-        return false;
     return true;
 }
 
@@ -165,6 +169,7 @@ static void conflict_explain(void *arg, const struct store_answer *answer)
 
 static void conflict_answer(struct submission *submission)
 {
+    submission->api->conflicts++;
     const char *params[] = {submission->run_id.ptr};
     store_pg_query(submission->api->o.store, "select saga.run_json_v1($1)", params, 1,
                    conflict_explain, submission);
@@ -320,19 +325,162 @@ static void input_refuse(struct control_request *request, const struct plan *pla
         control_problem(request, 422, "input_invalid", NULL, "%s", err->text);
 }
 
+static void submission_start(struct submission *submission)
+{
+    struct api *api = submission->api;
+    struct err err;
+    int code = runner_start(api->o.runner, &submission->start, submit_answered, submission, &err);
+    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
+        submit_by_inbox(submission);
+    else if (code)
+        problem_err(submission->request, &err);
+}
+
+/* --- dry runs --------------------------------------------------------------------------------- */
+
+static struct confirm confirm_of(const struct submission *submission)
+{
+    return (struct confirm){.workflow = submission->start.plan->hash,
+                            .input = submission->input_hash,
+                            .run_id = submission->run_id,
+                            .tenant = submission->tenant,
+                            .actor = submission->start.actor,
+                            .start_at = submission->start.start_at};
+}
+
+/* While the key was asked for, another version may have been applied, and the plan be gone. False
+ * after answering. */
+static bool plan_is_still(struct submission *submission, const struct store_answer *answer)
+{
+    const struct plan *plan = plans_current(submission->api->o.plans, submission->workflow);
+    submission->start.plan = plan;
+    if (answer->err.code)
+        problem_err(submission->request, &answer->err);
+    else if (!plan || !sha256_eq(&plan->hash, &submission->workflow_hash))
+        control_problem(submission->request, 409, "confirm_conflict", NULL,
+                        "the workflow has changed a moment ago: look again");
+    else
+        return true;
+    return false;
+}
+
+/* The token is for what would be started now. */
+static void confirm_check(void *arg, const struct store_answer *answer)
+{
+    struct submission *submission = arg;
+    struct err err;
+    if (!plan_is_still(submission, answer))
+        return;
+    struct confirm confirm = confirm_of(submission);
+    if (confirm_token_check(submission->confirm, &confirm, answer->text,
+                            loop_wall(submission->api->o.loop), &err) != 0)
+        control_problem(submission->request, status_of(err.code),
+                        err.code == ERR_CONFLICT ? "confirm_conflict" : "confirm_invalid", NULL,
+                        "%s", err.text);
+    else
+        submission_start(submission);
+}
+
+/* What would be done, and the token that starts it. */
+static void dry_run_answer(void *arg, const struct store_answer *answer)
+{
+    struct submission *submission = arg;
+    struct arena *arena = control_arena(submission->request);
+    struct wall now = loop_wall(submission->api->o.loop);
+    struct wall expires_at = wall_add(now, CONFIRM_TTL_US);
+    const struct json *plan;
+    struct err err;
+    if (!plan_is_still(submission, answer))
+        return;
+    struct confirm confirm = confirm_of(submission);
+    struct dry_run order = {.plan = submission->start.plan,
+                            .run_id = submission->run_id,
+                            .input = submission->input,
+                            .env = submission->api->o.env,
+                            .now = now};
+    if (dry_run_make(&order, arena, &plan, &err) != 0) {
+        problem_err(submission->request, &err);
+        return;
+    }
+    struct json *out = json_object_new(arena, 9 + plan->count);
+    json_object_add_z(out, "dry_run", &json_true);
+    json_object_add_z(out, "run_id", json_string(arena, submission->run_id));
+    json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
+    json_object_add_z(out, "version", json_string_z(arena, order.plan->version));
+    json_object_add_z(out, "input", submission->input);
+    for (uint32_t i = 0; i < plan->count; i++)
+        json_object_add(out, plan->members[i].name, plan->members[i].value);
+    json_object_add_z(out, "plan_hash", json_string(arena, confirm_plan_hash(&confirm, arena)));
+    json_object_add_z(
+        out, "confirm",
+        json_string(arena, confirm_token_make(&confirm, answer->text, expires_at, arena)));
+    json_object_add_z(out, "confirm_until", json_string(arena, wall_format(expires_at, arena)));
+    control_reply(submission->request, 200, json_text(out, arena));
+}
+
+/* Reads `dry_run` and `confirm`; `named`: the run id of the token. False after answering. */
+static bool dry_run_read(struct control_request *request, const struct json *body, bool *dry,
+                         struct str *confirm, struct str *named)
+{
+    const struct json *dry_run = json_get_z(body, "dry_run"), *token = json_get_z(body, "confirm");
+    *dry = dry_run && dry_run->kind == JSON_BOOL && dry_run->boolean;
+    *confirm = *named = STR_NONE;
+    if (dry_run && dry_run->kind != JSON_BOOL) {
+        control_problem(request, 422, "invalid", NULL, "\"dry_run\" must be true or false");
+        return false;
+    }
+    if (!token)
+        return true;
+    if (token->kind == JSON_STRING) {
+        *confirm = arena_str(control_arena(request), token->text);
+        *named = confirm_token_run_id(*confirm);
+        if (named->ptr)
+            *named = arena_str(control_arena(request), *named);
+    }
+    if (!named->ptr || *dry) {
+        control_problem(request, 422, "confirm_invalid", NULL, "%s",
+                        *dry ? "a dry run needs no \"confirm\": it gives one"
+                             : "this is no confirm token: a dry run gives one");
+        return false;
+    }
+    return true;
+}
+
+/* False after answering. */
+static bool run_id_take(struct submission *submission, const struct plan *plan,
+                        const struct json *body, struct str named)
+{
+    struct control_request *request = submission->request;
+    struct arena *arena = control_arena(request);
+    const struct json *body_id = json_get_z(body, "run_id");
+    struct err err;
+    if (body_id && body_id->kind != JSON_STRING) {
+        control_problem(request, 422, "run_id_invalid", NULL, "run_id must be a text");
+        return false;
+    }
+    const char *given[] = {body_id ? arena_str(arena, body_id->text).ptr : NULL,
+                           control_header(request, "Idempotency-Key"), named.ptr};
+    int code = run_id_choose(submission->api, plan, submission->input, given, ARRAY_LEN(given),
+                             arena, &submission->run_id, &err);
+    if (code) {
+        control_problem(request, status_of((enum err_code)code),
+                        code == ERR_CONFLICT ? "run_id_mismatch" : "run_id_invalid", NULL, "%s",
+                        err.text);
+        return false;
+    }
+    submission->run_id = arena_str(arena, submission->run_id);
+    return true;
+}
+
 void run_submit(struct api *api, struct control_request *request)
 {
-    static const char *const known[] = {"workflow", "input", "run_id", "tenant", "start_at"};
+    static const char *const known[] = {"workflow", "input",   "run_id", "tenant",
+                                        "start_at", "dry_run", "confirm"};
     struct arena *arena = control_arena(request);
     const struct json *body, *errors;
     struct err err;
     if (!body_read(request, &body))
         return;
-    if (json_get_z(body, "dry_run")) {
-        control_problem(request, 501, "not_supported", NULL,
-                        "dry_run is not supported by this version");
-        return;
-    }
     if (!members_known(request, body, known, ARRAY_LEN(known)))
         return;
     struct str name = json_get_text(body, "workflow");
@@ -363,23 +511,13 @@ void run_submit(struct api *api, struct control_request *request)
         input_refuse(request, plan, errors, &err);
         return;
     }
-    const struct json *body_id = json_get_z(body, "run_id");
-    if (body_id && body_id->kind != JSON_STRING) {
-        control_problem(request, 422, "run_id_invalid", NULL, "run_id must be a text");
+    bool dry;
+    struct str named;
+    if (!dry_run_read(request, body, &dry, &submission->confirm, &named) ||
+        !run_id_take(submission, plan, body, named))
         return;
-    }
-    const char *given[] = {body_id ? arena_str(arena, body_id->text).ptr : NULL,
-                           control_header(request, "Idempotency-Key")};
-    int code = run_id_choose(api, plan, submission->input, given, ARRAY_LEN(given), arena,
-                             &submission->run_id, &err);
-    if (code) {
-        control_problem(request, status_of((enum err_code)code),
-                        code == ERR_CONFLICT ? "run_id_mismatch" : "run_id_invalid", NULL, "%s",
-                        err.text);
-        return;
-    }
-    submission->run_id = arena_str(arena, submission->run_id);
     submission->input_hash = input_hash_of(plan, submission->input);
+    submission->workflow_hash = plan->hash;
     submission->start = (struct runner_start){
         .plan = plan,
         .run_id = submission->run_id,
@@ -393,11 +531,11 @@ void run_submit(struct api *api, struct control_request *request)
         control_problem(request, 413, "input_too_large", NULL, "the input is larger than 1 MiB");
         return;
     }
-    code = runner_start(api->o.runner, &submission->start, submit_answered, submission, &err);
-    if (code == ERR_UNAVAILABLE && store_pg_is_up(api->o.store))
-        submit_by_inbox(submission);
-    else if (code)
-        problem_err(request, &err);
+    if (dry || submission->confirm.ptr)
+        store_pg_query(api->o.store, "select saga.confirm_key_v1()", NULL, 0,
+                       dry ? dry_run_answer : confirm_check, submission);
+    else
+        submission_start(submission);
 }
 
 /* --- the inbox, on the owner's side ----------------------------------------------------------- */

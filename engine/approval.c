@@ -28,47 +28,6 @@ int approval_is_wanted(struct draft *draft, const struct instance *instance,
 
 /* --- what the person is shown --------------------------------------------------------------- */
 
-static const struct json *text_or_json(struct str text, struct arena *arena)
-{
-    const struct json *value;
-    struct err err;
-    if (!text.ptr)
-        return &json_null;
-    if (json_parse(text, arena, &value, &err) == 0)
-        return value;
-    return json_string(arena, text);
-}
-
-/* Without headers: they may hold secrets, and are no part of what is hashed. */
-static struct str request_show(struct draft *draft, const struct rendered *rendered)
-{
-    const struct request *request = &rendered->request;
-    const struct plan_action *action = request->action;
-    struct arena *arena = draft->scratch;
-    struct json *out = json_object_new(arena, 8);
-    json_object_add_z(out, "key", json_string(arena, rendered->key));
-    json_object_add_z(out, "kind", json_string_z(arena, action_kind_name(action->kind)));
-    if (request->service)
-        json_object_add_z(out, "service", json_string_z(arena, request->service->name));
-    if (action->kind == ACTION_HTTP)
-        json_object_add_z(out, "method",
-                          json_string_z(arena, http_method_name(action->http.method)));
-    if (action->kind == ACTION_SQL)
-        json_object_add_z(out, "statement", json_string_z(arena, action->sql.statement));
-    if (request->target.ptr)
-        json_object_add_z(out, "target", json_string(arena, request->target));
-    if (request->args_count) {
-        struct json *args = json_list_new(arena, request->args_count);
-        for (uint16_t i = 0; i < request->args_count; i++)
-            json_list_add(args,
-                          request->args[i].ptr ? json_string(arena, request->args[i]) : &json_null);
-        json_object_add_z(out, "args", args);
-    }
-    if (request->body.ptr)
-        json_object_add_z(out, "body", text_or_json(request->body, arena));
-    return json_text(out, arena);
-}
-
 static struct str message_show(struct draft *draft, const struct instance *instance,
                                const struct effect_state *side)
 {
@@ -103,7 +62,7 @@ void approval_ask(struct draft *draft, const struct instance *instance, struct e
         .ref = {instance->step, instance->item, DIRECTION_EXECUTE, side->generation},
         .state = APPROVAL_PENDING,
         .request_hash = side->request_hash,
-        .request = request_show(draft, rendered),
+        .request = json_text(render_show(rendered, draft->scratch), draft->scratch),
         .message = message_show(draft, instance, side),
         .by = approve->by == APPROVE_BY_ANY     ? STR("any")
               : approve->by == APPROVE_BY_OTHER ? STR("other")

@@ -24,8 +24,8 @@ struct control {
     struct loop *loop;
     struct evhttp *http;
     struct evhttp_bound_socket *bound;
-    char *path;
-    dev_t dev; /* of the socket file: another daemon's file is not removed */
+    char *path; /* NULL: TCP */
+    dev_t dev;  /* of the socket file: another daemon's file is not removed */
     ino_t ino;
     void (*handle)(void *arg, struct control_request *request);
     void *handle_arg;
@@ -241,7 +241,7 @@ static void identity_read(struct control_request *request)
     struct ucred peer;
     socklen_t size = sizeof(peer);
     request->uid = (uid_t)-1;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+    if (request->control->path && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
         request->uid = peer.uid;
         groups_read(request, fd, peer.gid);
     }
@@ -469,22 +469,21 @@ static struct bufferevent *on_accept(struct event_base *base, void *arg)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-int control_open(struct loop *loop, const char *path,
-                 void (*handle)(void *arg, struct control_request *request), void *arg,
-                 struct control **out, struct err *err)
+static struct control *control_new(struct loop *loop, const char *path,
+                                   void (*handle)(void *arg, struct control_request *request),
+                                   void *arg)
 {
     struct control *control = xcalloc(1, sizeof(*control));
     control->loop = loop;
-    control->path = xstrdup(path);
+    control->path = path ? xstrdup(path) : NULL;
     control->handle = handle;
     control->handle_arg = arg;
-    int fd = socket_bind(control, err);
-    if (fd < 0) {
-        free(control->path);
-        free(control);
-        return err->code;
-    }
-    control->http = evhttp_new(loop_base(loop));
+    return control;
+}
+
+static void control_listen(struct control *control, int fd)
+{
+    control->http = evhttp_new(loop_base(control->loop));
     ASSERT(control->http);
     evhttp_set_allowed_methods(control->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_PUT |
                                                   EVHTTP_REQ_DELETE | EVHTTP_REQ_HEAD |
@@ -498,11 +497,52 @@ int control_open(struct loop *loop, const char *path,
     control->bound = evhttp_accept_socket_with_handle(control->http, fd);
     ASSERT(control->bound);
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(control->bound);
-    control->accept_timer = loop_timer_new(loop, accept_again, control);
+    control->accept_timer = loop_timer_new(control->loop, accept_again, control);
     evconnlistener_set_error_cb(listener, on_accept_error);
     control->next = controls;
     controls = control;
+}
+
+int control_open(struct loop *loop, const char *path,
+                 void (*handle)(void *arg, struct control_request *request), void *arg,
+                 struct control **out, struct err *err)
+{
+    struct control *control = control_new(loop, path, handle, arg);
+    int fd = socket_bind(control, err);
+    if (fd < 0) {
+        free(control->path);
+        free(control);
+        return err->code;
+    }
+    control_listen(control, fd);
     *out = control;
+    return 0;
+}
+
+int control_open_tcp(struct loop *loop, const char *address,
+                     void (*handle)(void *arg, struct control_request *request), void *arg,
+                     struct control **out, struct err *err)
+{
+    struct sockaddr_storage to;
+    int size = sizeof(to), on = 1;
+    char text[80];
+    bool port_alone = address[0] && !address[strspn(address, "0123456789")];
+    snprintf(text, sizeof(text), "%s%s", port_alone ? "127.0.0.1:" : "", address);
+    const char *colon = strrchr(text, ':'), *bracket = strrchr(text, ']');
+    if (!colon || (bracket && colon < bracket) ||
+        evutil_parse_sockaddr_port(text, (struct sockaddr *)&to, &size) != 0)
+        return err_set(err, ERR_INVALID,
+                       "\"%.80s\" is no address like 9464, 127.0.0.1:9464 or [::1]:9464", address);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, (const struct sockaddr *)&to, (socklen_t)size) != 0 || listen(fd, 16) != 0) {
+        err_set(err, ERR_IO, "could not listen on \"%s\": %s", text, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return err->code;
+    }
+    *out = control_new(loop, NULL, handle, arg);
+    control_listen(*out, fd);
     return 0;
 }
 
@@ -511,7 +551,7 @@ void control_stop(struct control *control)
     struct stat info;
     if (!control->bound)
         return;
-    if (lstat(control->path, &info) == 0 && info.st_dev == control->dev &&
+    if (control->path && lstat(control->path, &info) == 0 && info.st_dev == control->dev &&
         info.st_ino == control->ino)
         unlink(control->path);
     evhttp_del_accept_socket(control->http, control->bound);

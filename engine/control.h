@@ -33,6 +33,13 @@ enum control_method { CONTROL_GET, CONTROL_POST, CONTROL_PUT, CONTROL_OTHER };
 MUST_USE int control_open(struct loop *loop, const char *path,
                           void (*handle)(void *arg, struct control_request *request), void *arg,
                           struct control **out, struct err *err);
+/* The same over TCP, without any identity: whoever can connect is heard, so `handle` must not do
+ * more than anybody may see. `address` is "PORT" (of 127.0.0.1), "HOST:PORT" with a numeric host,
+ * or
+ * "[V6]:PORT". Errors: ERR_INVALID, ERR_IO. */
+MUST_USE int control_open_tcp(struct loop *loop, const char *address,
+                              void (*handle)(void *arg, struct control_request *request), void *arg,
+                              struct control **out, struct err *err);
 /* Takes no new connections; open ones stay for their answers. Removes the socket file. */
 void control_stop(struct control *control);
 void control_close(struct control *control); /* NULL is allowed */

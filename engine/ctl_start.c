@@ -1,6 +1,7 @@
 /*
  * ctl_start.c: run, wait, watch.
  */
+#include "engine/ctl_dry_run.h"
 #include "engine/ctl_json.h"
 #include "engine/ctl_runs.h"
 #include "engine/ctl_verbs.h"
@@ -70,6 +71,12 @@ static int body_make(struct ctl *ctl, struct str *out)
         buf_add_z(&body, ",\"start_at\":");
         json_write_string(start_time(ctl), &body);
     }
+    if (ctl_has(ctl, OPT_CONFIRM)) {
+        buf_add_z(&body, ",\"confirm\":");
+        json_write_string(str_z(ctl_option(ctl, OPT_CONFIRM)), &body);
+    }
+    if (ctl_has(ctl, OPT_DRY_RUN))
+        buf_add_z(&body, ",\"dry_run\":true");
     buf_add_char(&body, '}');
     *out = arena_str(&ctl->arena, buf_str(&body));
     buf_free(&body);
@@ -102,6 +109,21 @@ static int submit(struct ctl *ctl, struct ctl_run *out)
     return CTL_ERROR;
 }
 
+static int dry_run(struct ctl *ctl)
+{
+    struct ctl_request request = {.method = "POST", .path = STR("/v1/runs")};
+    struct ctl_reply reply;
+    struct err err;
+    int code = body_make(ctl, &request.body);
+    if (code)
+        return code;
+    if (ctl_call(ctl, &request, &reply, &err) != 0)
+        return ctl_fail(ctl, &err);
+    if (reply.status != 200)
+        return ctl_refused(ctl, &reply);
+    return ctl_dry_run_print(ctl, reply.body);
+}
+
 int ctl_verb_run(struct ctl *ctl)
 {
     bool wait = ctl_has(ctl, OPT_WAIT), watch = ctl_has(ctl, OPT_WATCH);
@@ -113,6 +135,11 @@ int ctl_verb_run(struct ctl *ctl)
         return ctl_usage(ctl, "--watch is for people; use --wait with -o json");
     if (ctl_has(ctl, OPT_TIMEOUT) && !wait && !watch)
         return ctl_usage(ctl, "--timeout needs --wait or --watch");
+    if (ctl_has(ctl, OPT_DRY_RUN))
+        return wait || watch || ctl_has(ctl, OPT_CONFIRM)
+                   ? ctl_usage(ctl, "--dry-run starts nothing: it goes without --wait, --watch and "
+                                    "--confirm")
+                   : dry_run(ctl);
     int code = submit(ctl, &started);
     if (code)
         return code;

@@ -414,7 +414,8 @@ static void record_walk(struct faults *faults, enum walk_group group, const char
     case STUB_FAULT_NONE:
     case STUB_FAULT_ANSWER:
     case STUB_FAULT_LAG:
-    case STUB_FAULT_DUPLICATE: break;
+    case STUB_FAULT_DUPLICATE:
+    case STUB_FAULT_CALLBACK: break;
     }
     walk_summarise(faults, walk, &result);
     stub_result_free(&result);

@@ -172,7 +172,9 @@ const struct ctl_verb ctl_verbs[] = {
          "prints the existing run and says so (\"existing\"). The id comes from the workflow's\n"
          "`run_id`, else from --id. With neither, one is made up by the daemon and every repeat\n"
          "starts another run: give --id when the call itself may be repeated.\n"
-         "The same id with another input is a conflict (exit 9).",
+         "The same id with another input is a conflict (exit 9).\n"
+         "A dry run sends and stores nothing. It ends with a token that starts this run and no\n"
+         "other: for 15 minutes, for the same person, version, input and id (else exit 9).",
      .options =
          {
              {OPT_INPUT, "the input; @FILE reads a file, - reads stdin (default: {})"},
@@ -182,8 +184,11 @@ const struct ctl_verb ctl_verbs[] = {
              {OPT_WAIT, "wait until the run has ended or is parked; the exit code says how"},
              {OPT_WATCH, "the same, showing the steps meanwhile"},
              {OPT_TIMEOUT, "with --wait or --watch: give up after that (exit 7); the run goes on"},
+             {OPT_DRY_RUN,
+              "show what would be done: every request, approval and undo; start nothing"},
+             {OPT_CONFIRM,
+              "start what the dry run showed, if workflow and input are still the same"},
          },
-     .later = "dry-run",
      .run = ctl_verb_run},
     {.name = "list",
      .group = GROUP_RUNS,

@@ -55,6 +55,7 @@ enum ctl_value {
     X(OPT_RUN, "run", 0, "RUN", CTL_TEXT, NULL)                                      \
     X(OPT_TO, "to", 0, "HASH", CTL_TEXT, NULL)                                       \
     X(OPT_DRY_RUN, "dry-run", 0, NULL, CTL_FLAG, NULL)                               \
+    X(OPT_CONFIRM, "confirm", 0, "TOKEN", CTL_TEXT, NULL)                            \
     X(OPT_HASH, "hash", 0, "HASH", CTL_TEXT, NULL)                                   \
     X(OPT_YES, "yes", 0, NULL, CTL_FLAG, NULL)                                       \
     X(OPT_URL, "url", 0, "URL", CTL_TEXT, NULL)                                      \

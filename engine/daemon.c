@@ -41,7 +41,7 @@ struct daemon {
     struct retention *retention;
     struct bulks *bulks;
     struct breakers *breakers;
-    struct control *control;
+    struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
     uint64_t shards_mine, shards_free; /* as the database said last */
@@ -477,7 +477,12 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     daemon->retention = retention_new(&retention);
     daemon->turn_timer = loop_timer_new(options->loop, on_turn_timer, daemon);
     loop_turn_add(options->loop, daemon_turn, daemon);
-    code = store_pg_lease(daemon->store, err);
+    /* Before anything is owned: /readyz tells when it is. */
+    if (options->metrics)
+        code = control_open_tcp(options->loop, options->metrics, api_scrape, daemon->api,
+                                &daemon->scrape, err);
+    if (!code)
+        code = store_pg_lease(daemon->store, err);
     if (code) {
         daemon_close(daemon);
         return code;
@@ -496,6 +501,7 @@ void daemon_close(struct daemon *daemon)
     loop_timer_free(daemon->drain_timer);
     api_free(daemon->api); /* answers what waits, before the transport goes */
     control_close(daemon->control);
+    control_close(daemon->scrape);
     runner_free(daemon->runner);
     invoke_sql_free(daemon->sql);
     store_pg_close(daemon->store);
@@ -557,6 +563,8 @@ void daemon_drain(struct daemon *daemon)
     daemon->drain_until = (struct mono){loop_mono().us + daemon->o.config->drain_us};
     if (daemon->control)
         control_stop(daemon->control);
+    if (daemon->scrape)
+        control_stop(daemon->scrape);
     schedules_stop(daemon->schedules);
     retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);

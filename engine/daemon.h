@@ -17,6 +17,7 @@ struct daemon_options {
     const char *database;        /* libpq URI, as saga_engine; NULL: PG* */
     const char *action_database; /* the same as saga_action; NULL: no SQL actions here */
     const char *name, *socket, *lock_file;
+    const char *metrics; /* where scrapers ask (control_open_tcp); NULL: nowhere */
     void *arg;
     /* The control socket answers from now on. */
     void (*ready)(void *arg);

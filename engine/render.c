@@ -578,3 +578,44 @@ int render_output(const struct run *run, struct arena *arena, struct str *out, s
     *out = json_text(value->kind == JSON_NONE ? &json_null : value, arena);
     return 0;
 }
+
+/* --- for people --- */
+
+static const struct json *text_or_json(struct str text, struct arena *arena)
+{
+    const struct json *value;
+    struct err err;
+    if (!text.ptr)
+        return &json_null;
+    if (json_parse(text, arena, &value, &err) == 0)
+        return value;
+    return json_string(arena, text);
+}
+
+const struct json *render_show(const struct rendered *rendered, struct arena *arena)
+{
+    const struct request *request = &rendered->request;
+    const struct plan_action *action = request->action;
+    struct json *out = json_object_new(arena, 8);
+    json_object_add_z(out, "key", json_string(arena, rendered->key));
+    json_object_add_z(out, "kind", json_string_z(arena, action_kind_name(action->kind)));
+    if (request->service)
+        json_object_add_z(out, "service", json_string_z(arena, request->service->name));
+    if (action->kind == ACTION_HTTP)
+        json_object_add_z(out, "method",
+                          json_string_z(arena, http_method_name(action->http.method)));
+    if (action->kind == ACTION_SQL)
+        json_object_add_z(out, "statement", json_string_z(arena, action->sql.statement));
+    if (request->target.ptr)
+        json_object_add_z(out, "target", json_string(arena, request->target));
+    if (request->args_count) {
+        struct json *args = json_list_new(arena, request->args_count);
+        for (uint16_t i = 0; i < request->args_count; i++)
+            json_list_add(args,
+                          request->args[i].ptr ? json_string(arena, request->args[i]) : &json_null);
+        json_object_add_z(out, "args", args);
+    }
+    if (request->body.ptr)
+        json_object_add_z(out, "body", text_or_json(request->body, arena));
+    return out;
+}

@@ -36,6 +36,10 @@ struct rendered {
 MUST_USE int render_action(const struct render *render, struct arena *arena, struct rendered *out,
                            struct err *err);
 
+/* What is sent, as people are shown it: {key, kind, service?, method?, statement?, target?, args?,
+ * body?}. Without headers: they may hold secrets, and are no part of what is hashed. */
+const struct json *render_show(const struct rendered *rendered, struct arena *arena);
+
 /* Why a person cannot give this instead of what the action sends, in words that go on "step input:
  * "; NULL: it can be given. */
 const char *render_given_problem(const struct plan_action *action, const struct json *given);

@@ -324,6 +324,7 @@ void runner_loaded(struct runner *runner, const struct plan *plan, struct str ru
                    const struct run_record *records, uint32_t count)
 {
     struct input *input = input_add(runner, INPUT_LOADED);
+    runner->stats.loaded++;
     input->plan = plan_ref(plan);
     input->run_id = arena_str(&input->arena, run_id);
     input->records = arena_array(&input->arena, struct run_record, count);
@@ -361,6 +362,7 @@ void runner_store_up(struct runner *runner)
 void runner_own(struct runner *runner, uint64_t epoch, uint64_t seq, uint64_t shards)
 {
     ASSERT(!runner->owned);
+    runner->stats.acquired++;
     runner->owned = true;
     runner->epoch = epoch;
     runner->seq = runner->decided_seq = seq;
@@ -539,6 +541,7 @@ void runner_free(struct runner *runner)
     gates_free(runner);
     heap_free(&runner->due);
     arena_free(&runner->leaving_arena);
+    tally_free(&runner->tally);
     free(runner);
 }
 
@@ -753,6 +756,8 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
     map_insert(&runner->flights, &flight->node, rand_mix(flight->id));
     slot->flights++;
     runner->stats.commands++;
+    if (!flight->asks)
+        tally_sent(&runner->tally, slot->run, &flight->ref, flight->attempt, runner->now);
     /* The claim's acknowledgement may have taken longer than the key is honoured. */
     if (wall_is_set(command->send_until) && runner->now.us > command->send_until.us) {
         struct reply reply = {.kind = REPLY_NOT_SENT,
@@ -806,6 +811,7 @@ void work_finish(struct runner *runner, struct work *work)
     if (run_state_is_terminal(answer.state) && runner->config.tasks.forget)
         runner->config.tasks.forget(runner->config.tasks.arg, slot->id);
     runner->stats.started += work->event.kind == EVENT_START;
+    tally_records(&runner->tally, &work->decision);
     for (uint32_t i = 0; i < work->decision.records_count; i++)
         if (work->decision.records[i].kind == RECORD_RUN)
             runner->stats.entered[work->decision.records[i].run.state]++;
@@ -862,6 +868,8 @@ static void reply_queue(struct runner *runner, struct input *input)
     work->answered = flight->passage;
     flight->passage.entry = NULL;
     runner->stats.replies[reply->kind]++;
+    if (slot->run && !flight->asks)
+        tally_reply(&runner->tally, slot->run, &flight->ref, reply);
     flight_free(runner, flight);
     work_queue(runner, work);
 }
@@ -1003,6 +1011,11 @@ bool runner_is_idle(const struct runner *runner)
 void runner_drain(struct runner *runner)
 {
     runner->draining = true;
+}
+
+const struct tally *runner_tally(const struct runner *runner)
+{
+    return &runner->tally;
 }
 
 struct runner_stats runner_stats(const struct runner *runner)

@@ -139,11 +139,15 @@ struct runner_stats {
     uint64_t shards;         /* owned and loaded */
     uint64_t units, records; /* acknowledged so far */
     uint64_t started, commands;
+    uint64_t acquired;                  /* times that shards came under a new lease */
+    uint64_t loaded;                    /* open runs read from the database */
     uint64_t taken;                     /* submits of an id that was used before */
     uint64_t replies[REPLY_KIND_COUNT]; /* attempts that ended, by how */
     uint64_t entered[RUN_STATE_COUNT];  /* runs that came into a state */
 };
 struct runner_stats runner_stats(const struct runner *runner);
+struct tally;
+const struct tally *runner_tally(const struct runner *runner);
 /* True when nothing is undecided, queued or in flight: a drained daemon may leave. */
 bool runner_is_idle(const struct runner *runner);
 /* No new claims are carried out: starts and verbs are refused, due times wait. For a drain. */

@@ -8,6 +8,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/map.h"
 #include "engine/runner.h"
+#include "engine/tally.h"
 
 struct slot;
 
@@ -115,6 +116,7 @@ struct input {
 
 struct runner {
     struct runner_config config;
+    struct tally tally;
     struct port_store store;
     struct port_invoke invoke;
     struct port_watch watch;

@@ -41,6 +41,9 @@ static const char usage_text[] =
     "  --socket PATH        control socket (default: $SAGA_SOCKET, $XDG_RUNTIME_DIR/sagad.sock,\n"
     "                       /run/sagad/sagad.sock)\n"
     "  --name NAME          of this daemon; two with one name do not run together (default: host)\n"
+    "  --metrics ADDRESS    /metrics, /healthz and /readyz over TCP, to whoever can connect: a "
+    "port of\n"
+    "                       127.0.0.1, or 0.0.0.0:9464, [::1]:9464 (default: off)\n"
     "  --drain DURATION     how long SIGTERM waits for attempts in flight (default: 30s)\n"
     "  --lease DURATION     another daemon takes over after this long a silence (default: 10s)\n"
     "  --log-format FORMAT  human, logfmt or json\n"
@@ -54,7 +57,7 @@ static const char usage_text[] =
     "8 database unreachable.\n";
 
 struct options {
-    const char *config_path, *database, *action_database, *socket, *name, *dev_dir;
+    const char *config_path, *database, *action_database, *socket, *name, *dev_dir, *metrics;
     bool dev, ephemeral, print, check, migrate, guard;
     int64_t drain_us, lease_us; /* 0: not given */
     enum log_format log_format;
@@ -118,6 +121,7 @@ enum {
     OPT_ACTION_DATABASE,
     OPT_SOCKET,
     OPT_NAME,
+    OPT_METRICS,
     OPT_DRAIN,
     OPT_LEASE,
     OPT_LOG_FORMAT,
@@ -135,6 +139,7 @@ static const struct option long_options[] = {
     {"action-database", required_argument, NULL, OPT_ACTION_DATABASE},
     {"socket", required_argument, NULL, OPT_SOCKET},
     {"name", required_argument, NULL, OPT_NAME},
+    {"metrics", required_argument, NULL, OPT_METRICS},
     {"drain", required_argument, NULL, OPT_DRAIN},
     {"lease", required_argument, NULL, OPT_LEASE},
     {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
@@ -156,6 +161,7 @@ static void option_take(struct options *options, int option, const char *value)
     case OPT_ACTION_DATABASE: options->action_database = value; break;
     case OPT_SOCKET: options->socket = value; break;
     case OPT_NAME: options->name = value; break;
+    case OPT_METRICS: options->metrics = value; break;
     case OPT_DRAIN:
         if (!duration_parse(str_z(value), &options->drain_us))
             usage_exit("--drain: \"%s\" is not a duration like 30s", value);
@@ -615,6 +621,7 @@ static int daemon_main(struct process *process)
         .name = process->name,
         .socket = process->socket,
         .lock_file = process->lock_file,
+        .metrics = options->metrics,
         .arg = process,
         .ready = on_ready,
         .drained = on_drained,

@@ -40,7 +40,8 @@ static uint32_t effects_of(const struct stub_result *result, uint16_t step, stru
     return effects;
 }
 
-static bool residue_names(const struct stub_result *result, struct str instance)
+/* `why`: NULL for whatever it says. */
+static bool residue_names(const struct stub_result *result, struct str instance, const char *why)
 {
     struct arena scratch = {0};
     const struct json *list;
@@ -49,7 +50,8 @@ static bool residue_names(const struct stub_result *result, struct str instance)
     struct str residue = result->row.now.residue;
     if (residue.len && json_parse(residue, &scratch, &list, &err) == 0)
         for (uint32_t i = 0; i < list->count && list->kind == JSON_LIST; i++)
-            found = found || str_eq(json_get_text(list->items[i], "step"), instance);
+            found = found || (str_eq(json_get_text(list->items[i], "step"), instance) &&
+                              (!why || str_eq_z(json_get_text(list->items[i], "why"), why)));
     arena_free(&scratch);
     return found;
 }
@@ -65,7 +67,8 @@ static void once_judge(struct stub_result *result, const struct stub_effect *eff
                        struct stub_broken *out)
 {
     uint32_t own = effect->effects - MIN(effect->duplicates, effect->effects);
-    if (own > 1 && !result->vouched[effect->step] && (effect->honours_key || !effect->repeatable))
+    bool by_declaration = effect->repeatable && (!effect->honours_key || effect->forgotten);
+    if (own > 1 && !result->vouched[effect->step] && !by_declaration)
         promise_broken(result, out, "%u effects under the key " STR_FMT, own, STR_ARG(effect->key));
 }
 
@@ -102,13 +105,32 @@ static void undone_judge(struct stub_result *result, uint16_t index, struct str 
     uint32_t done = effects_of(result, index, item, DIRECTION_EXECUTE, &order);
     uint32_t undone = effects_of(result, index, item, DIRECTION_COMPENSATE, &order);
     struct str name = name_of(result, index, item);
-    if (!done || undone || step->action.effect == EFFECT_PURE || residue_names(result, name) ||
-        (forward && forward->state.by_hand) || result->vouched[index])
+    if (!done || undone || step->action.effect == EFFECT_PURE ||
+        residue_names(result, name, NULL) || (forward && forward->state.by_hand) ||
+        result->vouched[index])
         return;
     promise_broken(result, out,
                    "the run ended %s, but " STR_FMT
                    " is applied, not undone and not in the residue",
                    run_state_name(result->row.now.state), STR_ARG(name));
+}
+
+/* What is told to be left is left, and only what was done is undone, unless that does no harm. */
+static void left_judge(struct stub_result *result, uint16_t index, struct str item,
+                       struct stub_broken *out)
+{
+    const struct plan_step *step = &result->row.plan->steps[index];
+    uint64_t order;
+    uint32_t done = effects_of(result, index, item, DIRECTION_EXECUTE, &order);
+    uint32_t undone = effects_of(result, index, item, DIRECTION_COMPENSATE, &order);
+    struct str name = name_of(result, index, item);
+    if (result->vouched[index] || step->action.kind == ACTION_CHILD)
+        return;
+    if ((!done || undone) && residue_names(result, name, "not_undone"))
+        promise_broken(result, out, STR_FMT " is called not undone, but %s", STR_ARG(name),
+                       done ? "it is undone" : "its service did nothing");
+    if (!done && undone && !step->compensate.tolerant)
+        promise_broken(result, out, STR_FMT " was undone, but never done", STR_ARG(name));
 }
 
 /* 4. Nothing is undone before what was built on it. */
@@ -139,7 +161,17 @@ static void pivot_judge(struct stub_result *result, uint16_t index, struct stub_
         promise_broken(result, out, "the run has turned back after its pivot %s", step->id);
 }
 
-/* 6. Completed means that every step is done, and nothing was undone. */
+/* What a completed run may say of a step: done, or passed over as the workflow says. */
+static bool completed_may_be(const struct plan_step *step, enum step_state state)
+{
+    if (state == STEP_UNKNOWN && step->action.on_unknown == ON_UNKNOWN_CONTINUE)
+        return true;
+    return state == STEP_APPLIED || state == STEP_SKIPPED ||
+           step->on_failure == ON_FAILURE_CONTINUE;
+}
+
+/* 6. Completed means that every step is done, and nothing was undone. What became of a step that
+ * the run went on without is not concealed. */
 static void completed_judge(struct stub_result *result, uint16_t index, struct stub_broken *out)
 {
     const struct plan_step *step = &result->row.plan->steps[index];
@@ -153,10 +185,13 @@ static void completed_judge(struct stub_result *result, uint16_t index, struct s
                            STR_ARG(name));
         else if (effect ==
                      stub_row_newest(&result->row, index, effect->ref.item, DIRECTION_EXECUTE) &&
-                 effect->state.state != STEP_APPLIED && effect->state.state != STEP_SKIPPED &&
-                 step->on_failure != ON_FAILURE_CONTINUE)
+                 !completed_may_be(step, effect->state.state))
             promise_broken(result, out, "the run is completed, but " STR_FMT " is %s",
                            STR_ARG(name), step_state_name(effect->state.state));
+        else if (effect->state.state == STEP_UNKNOWN && step->action.effect != EFFECT_PURE &&
+                 !residue_names(result, name, NULL))
+            promise_broken(result, out, STR_FMT " is unknown, and not in the residue",
+                           STR_ARG(name));
     }
 }
 
@@ -188,6 +223,8 @@ void stub_judge(struct stub_result *result, struct stub_broken *out)
         once_judge(result, effect, out);
         if (effect->direction == DIRECTION_EXECUTE && row->now.state != RUN_COMPLETED)
             undone_judge(result, effect->step, effect->item, out);
+        if (effect->direction == DIRECTION_EXECUTE)
+            left_judge(result, effect->step, effect->item, out);
     }
     for (uint32_t i = 0; i < row->effects_count; i++)
         if (&row->effects[i] == stub_row_newest(row, row->effects[i].ref.step,

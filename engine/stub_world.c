@@ -16,6 +16,7 @@
 
 #define LEAD_US MS_US /* the daemon is there before the client */
 /* Whoever hears nothing (the daemon died) asks again after that. */
+#define APPROVER "approver"
 #define ASK_AGAIN_US (5 * SECOND_US)
 
 struct stub_event {
@@ -293,6 +294,21 @@ static void record_tell(struct stub_world *world, const struct unit_run *run,
     }
 }
 
+static void verb_schedule(struct stub_world *world, int64_t delay_us, const struct test_verb *verb);
+
+/* The test's obliging person. */
+static void approval_give(struct stub_world *world, const struct record_approval *approval)
+{
+    if (approval->state != APPROVAL_PENDING || !world->config->approves)
+        return;
+    struct test_verb *verb = arena_new(world->arena, struct test_verb);
+    *verb = (struct test_verb){.verb = "approve",
+                               .step = effect_name(world, &approval->ref),
+                               .reason = STR("test"),
+                               .name = STR("")};
+    verb_schedule(world, 0, verb);
+}
+
 static void unit_write(struct stub_world *world, const struct unit *unit)
 {
     struct stub_row *row = &world->out->row;
@@ -311,6 +327,8 @@ static void unit_write(struct stub_world *world, const struct unit *unit)
                 if (record->kind == RECORD_RUN && record->run.state != row->now.state)
                     world->out->ended_us = since_submit(world);
                 broken(world, stub_row_write(row, record));
+                if (record->kind == RECORD_APPROVAL)
+                    approval_give(world, &record->approval);
             }
         world->row_exists = true;
     }
@@ -386,10 +404,21 @@ static void stub_send(void *arg, void *encoded, uint64_t epoch, uint64_t seq)
 
 static void ledger_effect(struct stub_world *world, struct stub_effect *effect)
 {
+    effect->known_at_us = world->now;
     if (!effect->effects++) {
         effect->order = ++world->order;
         effect->first_at_us = world->now;
     }
+}
+
+/* A repeat under a key that the service remembers does nothing. */
+static bool is_known(const struct stub_world *world, struct stub_effect *effect)
+{
+    bool kept = !effect->ttl_us || world->now <= effect->known_at_us + effect->ttl_us;
+    if (!effect->honours_key || !effect->effects)
+        return false;
+    effect->forgotten = effect->forgotten || !kept;
+    return kept;
 }
 
 static struct flight *flight_find(struct stub_world *world, uint64_t id)
@@ -500,7 +529,9 @@ static struct stub_effect *ledger_find(struct stub_world *world, struct str key,
         .item = ref->item,
         .direction = ref->direction,
         .honours_key = own || action->idempotency.ttl_us > 0,
-        .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT,
+        .ttl_us = own ? 0 : action->idempotency.ttl_us,
+        .repeatable = action->effect == EFFECT_PURE || action->effect == EFFECT_IDEMPOTENT ||
+                      (action->on_unknown == ON_UNKNOWN_RETRY && !action->idempotency.ttl_us),
     };
     *world->effects_tail = effect;
     world->effects_tail = &effect->next;
@@ -712,6 +743,36 @@ static bool work_done(struct stub_world *world, struct flight *flight)
     return true;
 }
 
+/* Whoever hears nothing (the daemon is away) says it again. */
+static void called_back(struct stub_event *event)
+{
+    struct stub_world *world = event->world;
+    struct stub_effect *effect = event->data;
+    struct runner_verb verb = {.kind = EVENT_ANSWER,
+                               .run_id = world->config->run_id,
+                               .name = effect->key,
+                               .applied = effect->effects > 0,
+                               .output = effect->output,
+                               .reason = STR("called back"),
+                               .actor = STR("test")};
+    struct err err;
+    if (!world->runner || runner_verb(world->runner, &verb, NULL, NULL, &err) != 0) {
+        schedule(world, 100 * MS_US, effect, called_back);
+        return;
+    }
+    tell(world, "the service says by itself that " STR_FMT " is %s", STR_ARG(effect->key),
+         verb.applied ? "applied" : "refused");
+    daemon_poke(world, 0);
+}
+
+static void call_back(struct stub_world *world, struct flight *flight)
+{
+    const struct stub_fault *fault =
+        fault_find(world, STUB_FAULT_CALLBACK, &flight->target, flight->send);
+    if (fault)
+        schedule(world, fault->after_us, flight->effect, called_back);
+}
+
 static void reply_arrived(struct stub_event *event)
 {
     struct flight *flight = event->data;
@@ -746,16 +807,17 @@ static void request_arrived(struct stub_event *event)
     struct stub_world *world = event->world;
     struct flight *flight = event->data;
     struct stub_effect *effect = flight->effect;
-    bool known = effect->honours_key && effect->effects;
+    bool known = false;
     struct buf text = {0};
     reply_make(world, flight);
     unsigned arrivals = is_duplicated(world, flight) ? 2 : 1;
     for (unsigned i = 0; i < arrivals; i++) {
         effect->duplicates += i;
-        known = effect->honours_key && effect->effects;
+        known = is_known(world, effect);
         if (work_done(world, flight) && !known && !flight->own_database)
             ledger_effect(world, effect);
     }
+    call_back(world, flight);
     said(&flight->reply, &text);
     if (flight->answer.kind == TEST_ANSWER_LOST) {
         tell(world, STR_FMT " is done, its answer is lost", STR_ARG(flight->name));
@@ -927,7 +989,8 @@ static void ledger_tell(struct stub_world *world, struct flight *flight)
         truth = OUTCOME_APPLIED;
     else if (effect->refused)
         truth = OUTCOME_REFUSED;
-    if (fault_find(world, STUB_FAULT_LAG, &flight->target, flight->send))
+    const struct stub_fault *lag = fault_find(world, STUB_FAULT_LAG, &flight->target, flight->send);
+    if (lag && (!lag->after_us || world->now < effect->first_at_us + lag->after_us))
         truth = OUTCOME_RETRYABLE;
     if (!stub_ask_answer(&question, truth, effect->output, world->arena, &flight->reply))
         unplayed_note(world, flight, truth);
@@ -1118,7 +1181,7 @@ static void task_done(struct stub_event *event)
     task->over = true;
     reply_make(world, &task->flight);
     bool lost = task->flight.answer.kind == TEST_ANSWER_LOST;
-    bool known = effect->honours_key && effect->effects;
+    bool known = is_known(world, effect);
     if (work_done(world, &task->flight) && !known)
         ledger_effect(world, effect);
     tell(world, STR_FMT "%s", STR_ARG(task->flight.name),
@@ -1257,7 +1320,7 @@ static void verb_now(struct stub_event *event)
                                .run_id = world->config->run_id,
                                .step = verb->step,
                                .reason = verb->reason,
-                               .actor = STR("test"),
+                               .actor = world->config->approves ? STR(APPROVER) : STR("test"),
                                .output = verb->output,
                                .name = verb->name,
                                .applied = verb->applied};
@@ -1318,6 +1381,24 @@ static void submit(struct stub_event *event)
 
 /* --- the world --------------------------------------------------------------------------- */
 
+/* One person who has not submitted the run and is in every group that a step asks for. */
+static const struct json *people_make(struct stub_world *world)
+{
+    const struct plan *plan = world->config->plan;
+    struct arena *arena = world->arena;
+    struct json *people = json_list_new(arena, 1), *person = json_object_new(arena, 3);
+    struct json *ids = json_list_new(arena, 1), *groups = json_list_new(arena, plan->steps_count);
+    json_list_add(ids, json_string_z(arena, APPROVER));
+    for (uint16_t i = 0; i < plan->steps_count; i++)
+        if (plan->steps[i].approve && plan->steps[i].approve->by == APPROVE_BY_GROUP)
+            json_list_add(groups, json_string_z(arena, plan->steps[i].approve->group));
+    json_object_add_z(person, "name", json_string_z(arena, APPROVER));
+    json_object_add_z(person, "ids", ids);
+    json_object_add_z(person, "groups", groups);
+    json_list_add(people, person);
+    return people;
+}
+
 static void stub_changed(void *arg, const struct run *run)
 {
     broken(arg, run_check(run));
@@ -1327,6 +1408,7 @@ static void daemon_boots(struct stub_event *event)
 {
     struct stub_world *world = event->world;
     struct runner_config config = {.env = world->config->env,
+                                   .people = world->config->approves ? people_make(world) : NULL,
                                    .tasks = {.arg = world, .offer = stub_offer}};
     struct port_store store = {.arg = world,
                                .encode = stub_encode,
@@ -1352,7 +1434,8 @@ static void daemon_boots(struct stub_event *event)
 /* Without an event left nothing will ever happen again. */
 static void events_play(struct stub_world *world)
 {
-    for (uint32_t i = 0; i < STUB_EVENTS_MAX && !world->out->broken; i++) {
+    uint32_t most = world->config->events_max ? world->config->events_max : STUB_EVENTS_MAX;
+    for (uint32_t i = 0; i < most && !world->out->broken; i++) {
         struct stub_event *event = world->first;
         if (!event) {
             world->out->at_rest = true;

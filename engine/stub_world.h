@@ -22,9 +22,10 @@
 
 enum stub_fault_kind {
     STUB_FAULT_NONE,
-    STUB_FAULT_ANSWER,       /* `answer` to the sends from `first` to `last` of the effect */
-    STUB_FAULT_LAG,          /* to the reads from `first` to `last` the effect does not exist yet */
-    STUB_FAULT_DUPLICATE,    /* each request of the effect arrives twice */
+    STUB_FAULT_ANSWER,    /* `answer` to the sends from `first` to `last` of the effect */
+    STUB_FAULT_LAG,       /* to the reads from `first` to `last` the effect does not exist yet */
+    STUB_FAULT_DUPLICATE, /* each request of the effect arrives twice */
+    STUB_FAULT_CALLBACK,  /* `after_us` later the service says by itself what became of the key */
     STUB_FAULT_CRASH_BEFORE, /* the daemon dies with unit `unit` on its way: it is not written */
     STUB_FAULT_CRASH_AFTER, /* the daemon dies when unit `unit` is durable, before it hears of it */
     STUB_FAULT_CANCEL,      /* an operator cancels when unit `unit` is durable */
@@ -37,7 +38,8 @@ struct stub_fault {
     bool asks;            /* it is about the questions, not about the effect */
     uint32_t first, last; /* sends, from 1 */
     struct test_answer answer;
-    uint32_t unit; /* from 1 */
+    uint32_t unit;    /* from 1 */
+    int64_t after_us; /* STUB_FAULT_CALLBACK; STUB_FAULT_LAG: reads miss what is younger; 0: all */
 };
 
 struct stub_config { /* borrowed while the world is played */
@@ -51,6 +53,8 @@ struct stub_config { /* borrowed while the world is played */
     const struct test_verb *verbs;
     const struct stub_fault *faults;
     uint32_t answers_count, verbs_count, faults_count;
+    bool approves;       /* somebody approves whatever a person is asked for, at once */
+    uint32_t events_max; /* 0: STUB_EVENTS_MAX */
 };
 
 /* A send, or a question. Its text is "charge", "send.3" or "charge:compensate". */
@@ -84,8 +88,11 @@ struct stub_effect {
     uint16_t step;
     struct str item;
     enum direction direction;
-    bool honours_key;    /* a repeat under the key does nothing */
-    bool repeatable;     /* pure or idempotent */
+    bool honours_key;    /* a repeat under the key does nothing, for as long as it is remembered */
+    bool forgotten;      /* a request came when it no longer was */
+    int64_t ttl_us;      /* how long; 0: for ever */
+    int64_t known_at_us; /* since when */
+    bool repeatable;     /* pure or idempotent, or the workflow says to repeat it all the same */
     bool accepted;       /* but not done: the test's own answers to questions say when it is */
     bool refused;        /* by the newest request */
     struct str output;   /* what it answered, or would have, when it was done; absent: never */

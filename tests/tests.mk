@@ -3,7 +3,7 @@
 CMOCKA_LIBS = $(shell pkg-config --libs cmocka)
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN   := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
-TEST_BIN    = $(UNIT_BIN) $(SIM_BIN) $(CONTRACT_BIN)
+TEST_BIN    = $(UNIT_BIN) $(SIM_BIN) $(MATRIX_BIN) $(CONTRACT_BIN)
 
 unit_floor  = $(firstword $(subst _, ,$(notdir $(patsubst %/,%,$(dir $(1))))))
 
@@ -15,6 +15,7 @@ endef
 $(foreach t,$(UNIT_SRC),$(eval $(call unit_rule,$(t))))
 
 SIM_BIN    := $(BUILD)/tests/sim/test_sim
+MATRIX_BIN := $(BUILD)/tests/matrix/test_matrix
 
 # Other kinds of tests (sim, contract) link everything and what lies in tests/lib.
 TESTLIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
@@ -37,6 +38,16 @@ $(BUILD)/tests/sim/test_sim: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.
 sim: $(SIM_BIN) ## run the simulator (SEEDS=1000; SEED=n replays one world step by step)
 	$(Q)$(SIM_BIN)
 
+# The matrix: each fault at each tier, one by one, judged by a ledger. Also a part of make check.
+$(BUILD)/tests/matrix/test_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/matrix/*.c)) $(call libs_to,6)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+matrix: $(MATRIX_BIN) ## play every tier, key, reconcile, fault, step and direction; writes tests/matrix/FIGURES.md
+	$(Q)UPDATE=1 $(MATRIX_BIN)
+
+.PHONY: matrix
+
 # In pieces, side by side; every piece is played, also behind one that fails.
 SIM_PIECES = 1 1001 2001 3001 4001 5001 6001 7001 8001 9001
 sim-long: $(SIM_BIN) ## run the simulator over seeds 1 to 10,000
@@ -51,7 +62,7 @@ sim-from-%: $(SIM_BIN)
 # so the simulator plays fewer worlds.
 ASAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 asan-run:
-	$(Q)BUILD=$(BUILD) SEEDS=300 PATIENCE=$(or $(PATIENCE),3) EXCEPT=test_mutants ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim contract golden sql e2e)
+	$(Q)BUILD=$(BUILD) SEEDS=300 PATIENCE=$(or $(PATIENCE),3) EXCEPT=test_mutants ASAN_OPTIONS=detect_leaks=1 tests/run $(or $(ONLY),unit sim matrix contract golden sql e2e)
 
 check-asan: deps-check ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-asan OPT='-O1 -g -Wno-format-truncation $(ASAN_FLAGS)' LDFLAGS='$(ASAN_FLAGS)' check-programs

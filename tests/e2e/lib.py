@@ -710,6 +710,8 @@ class Daemon:
 # --- a case ----------------------------------------------------------------------------------------
 
 TERMINAL = ("completed", "compensated", "abandoned")
+WAITS = ("participant", "retry", "timer", "signal", "approval", "worker", "child", "lock", "breaker",
+         "limit", "reconcile", "claim", "owner", "paused", "person")
 
 
 class Env:
@@ -830,6 +832,15 @@ class Env:
             if (row["state"] == "parked") != row["dead"] or \
                     (row["state"] == "parked") != (row["park_reason"] is not None):
                 wrong.append("parked and dead letters do not agree: %s" % row)
+        waits = self.rows("select w.run_id, w.waiting_for, w.detail, r.waiting_for as shown, "
+                          "r.run_id is not null as is_run, r.ended_at from saga.why_waiting w "
+                          "left join saga.runs r on r.run_id = w.run_id")
+        for row in waits:
+            if not row["is_run"] or row["ended_at"] or not row["detail"] or \
+                    row["waiting_for"] not in WAITS:
+                wrong.append("a wait of nothing that is open, or without a reason: %s" % row)
+        if len(waits) != len(rows):
+            wrong.append("%d open runs and %d waits" % (len(rows), len(waits)))
         return wrong
 
     def check_effects(self):

@@ -132,7 +132,7 @@ class Usage(CtlCase):
             self.assert_exit(2, result)
             self.assertIn("not supported by this version", result.err)
             self.assertNotIn("\n  %s " % verb, overview)
-        for args in (["run", "order", "--dry-run"], ["show", "r", "--effects"]):
+        for args in (["show", "r", "--effects"],):
             result = self.ctl(*args)
             self.assert_exit(2, result)
             self.assertIn("not supported by this version", result.err)

@@ -337,6 +337,39 @@ static void duplicates(void **state)
     stub_result_free(&result);
 }
 
+/* A service that has forgotten a key does the effect again, which only a repeatable one may lead
+ * to; and it may say by itself, late, what became of it. */
+static void keys_and_callbacks(void **state)
+{
+    struct stub_fault faults[] = {
+        answers_with(FLIGHT, (struct test_answer){.kind = TEST_ANSWER_LOST}, UINT32_MAX),
+        {.kind = STUB_FAULT_CALLBACK,
+         .step = FLIGHT,
+         .first = 1,
+         .last = 1,
+         .after_us = DAY_US / 2},
+    };
+    struct stub_result result;
+    (void)state;
+    play(faults, 1, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_PARKED);
+    stub_result_free(&result);
+    play(faults, 2, &result);
+    assert_sound(&result);
+    assert_int_equal(result.row.now.state, RUN_COMPENSATED); /* the run had turned back */
+    effect_of(&result, FLIGHT, DIRECTION_EXECUTE)->effects = 2;
+    effect_of(&result, FLIGHT, DIRECTION_EXECUTE)->repeatable = true;
+    assert_broken(&result, "2 effects under the key x:flight:execute");
+
+    play(faults, 2, &result);
+    effect_of(&result, FLIGHT, DIRECTION_EXECUTE)->effects = 2;
+    effect_of(&result, FLIGHT, DIRECTION_EXECUTE)->repeatable = true;
+    effect_of(&result, FLIGHT, DIRECTION_EXECUTE)->forgotten = true;
+    assert_sound(&result);
+    stub_result_free(&result);
+}
+
 /* --- each promise, broken -----------------------------------------------------------------------
  */
 
@@ -369,6 +402,21 @@ static void sees_what_is_not_undone(void **state)
     result.row.now.residue = STR("[{\"step\":\"room\",\"why\":\"declared\"}]");
     effect_of(&result, ROOM, DIRECTION_COMPENSATE)->effects = 0;
     assert_broken(&result, "room is called applied, but its service did nothing");
+}
+
+static void sees_a_false_residue(void **state)
+{
+    struct stub_fault fault = refused(TICKET);
+    struct stub_result result;
+    (void)state;
+    play(&fault, 1, &result);
+    result.row.now.residue = STR("[{\"step\":\"room\",\"why\":\"not_undone\"}]");
+    assert_broken(&result, "room is called not undone, but it is undone");
+    play(&fault, 1, &result);
+    effect_of(&result, ROOM, DIRECTION_EXECUTE)->effects = 0;
+    stub_judge(&result, &broken);
+    assert_string_equal(broken.list[0].ptr, "room was undone, but never done");
+    stub_result_free(&result);
 }
 
 static void sees_lies(void **state)
@@ -468,6 +516,8 @@ int main(void)
         cmocka_unit_test(duplicates),
         cmocka_unit_test(sees_doubles),
         cmocka_unit_test(sees_what_is_not_undone),
+        cmocka_unit_test(keys_and_callbacks),
+        cmocka_unit_test(sees_a_false_residue),
         cmocka_unit_test(sees_lies),
         cmocka_unit_test(sees_a_wrong_order),
         cmocka_unit_test(sees_a_way_back_after_the_pivot),

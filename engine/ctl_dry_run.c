@@ -1,0 +1,157 @@
+#include "engine/ctl_dry_run.h"
+
+#include "engine/ctl_json.h"
+#include "engine/ctl_text.h"
+
+static bool is_true(const struct json *object, const char *name)
+{
+    const struct json *value = json_get_z(object, name);
+    return value && value->kind == JSON_BOOL && value->boolean;
+}
+
+/* "post payments/charges {...}"; "sleep" */
+static void request_add(struct ctl *ctl, const struct json *request)
+{
+    static const char *const said[] = {"service", "target", "signal", "statement"};
+    struct buf *out = &ctl->out;
+    struct str method = json_get_text(request, "method");
+    const struct json *body = json_get_z(request, "body"), *args = json_get_z(request, "args");
+    text_add(out, method.ptr ? method : json_get_text(request, "kind"));
+    for (size_t i = 0; i < ARRAY_LEN(said); i++) {
+        struct str text = json_get_text(request, said[i]);
+        if (!text.len)
+            continue;
+        if (i != 1)
+            buf_add_char(out, ' ');
+        text_add(out, text);
+    }
+    if (args) {
+        buf_add_char(out, ' ');
+        text_add(out, json_text(args, &ctl->arena));
+    }
+    if (body) {
+        buf_add_char(out, ' ');
+        text_add(out, json_text(body, &ctl->arena));
+    }
+}
+
+static void line_add(struct ctl *ctl, const char *word, const struct json *about)
+{
+    const struct json *request = json_get_z(about, "request");
+    struct str error = json_get_text(about, "error");
+    if (!request)
+        return;
+    buf_printf(&ctl->out, "      %s", word);
+    if (error.ptr) {
+        buf_add_z(&ctl->out, "cannot be rendered: ");
+        text_add(&ctl->out, error);
+    } else {
+        request_add(ctl, request);
+    }
+    buf_add_char(&ctl->out, '\n');
+}
+
+static void names_add(struct buf *out, const struct json *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct json *item = list->items[i];
+        buf_add_z(out, i ? ", " : "");
+        text_add(out, item->kind == JSON_OBJECT ? json_get_text(item, "step") : item->text);
+    }
+}
+
+static void refusal_add(struct ctl *ctl, const struct json *refusal)
+{
+    const struct json *undone = json_get_z(refusal, "undone");
+    const struct json *residue = json_get_z(refusal, "residue");
+    struct str reason = json_get_text(refusal, "reason");
+    struct buf *out = &ctl->out;
+    buf_add_z(out, "      if refused: ");
+    text_add(out, json_get_text(refusal, "ends"));
+    if (reason.len) {
+        buf_add_z(out, ", ");
+        text_add(out, reason);
+    }
+    if (undone && undone->kind == JSON_LIST && undone->count) {
+        buf_add_z(out, "; undone: ");
+        names_add(out, undone);
+    }
+    if (residue && residue->kind == JSON_LIST && residue->count) {
+        buf_add_z(out, "; left: ");
+        names_add(out, residue);
+    }
+    buf_add_char(out, '\n');
+}
+
+static void step_print(struct ctl *ctl, const struct json *step, uint32_t number)
+{
+    struct buf *out = &ctl->out;
+    struct str runs = json_get_text(step, "runs");
+    const struct json *approval = json_get_z(step, "approval");
+    const struct json *undo = json_get_z(step, "compensation");
+    const struct json *refusal = json_get_z(step, "if_refused");
+    buf_printf(out, "  %2u. ", number);
+    text_add_painted(out, ctl->color, PAINT_BOLD, json_get_text(step, "step"));
+    buf_add_z(out, "  ");
+    text_add_painted(out, ctl->color, is_true(step, "irreversible") ? PAINT_RED : PAINT_DIM,
+                     json_get_text(step, "effect"));
+    if (is_true(step, "pivot"))
+        buf_add_z(out, ", no way back after it");
+    if (approval && approval->kind == JSON_OBJECT) {
+        buf_add_z(out, ", needs approval by ");
+        text_add(out, json_get_text(approval, "by"));
+    }
+    if (str_eq_z(runs, "no"))
+        buf_add_z(out, ", skipped");
+    else if (!str_eq_z(runs, "yes"))
+        buf_add_z(out, ", whether it runs depends on answers");
+    buf_add_char(out, '\n');
+    line_add(ctl, "", step);
+    if (undo && undo->kind == JSON_OBJECT)
+        line_add(ctl, "undo: ", undo);
+    if (refusal && refusal->kind == JSON_OBJECT)
+        refusal_add(ctl, refusal);
+}
+
+int ctl_dry_run_print(struct ctl *ctl, struct str text)
+{
+    const struct json *plan;
+    struct err err;
+    if (ctl_format_is_json(ctl)) {
+        if (ctl->format == CTL_FORMAT_JSONL)
+            ctl_json_compact(text, &ctl->out);
+        else
+            ctl_json_pretty(text, &ctl->out);
+        return CTL_OK;
+    }
+    if (ctl_json_parse(text, &ctl->arena, &plan, &err) != 0)
+        return ctl_fail(ctl, &err);
+    struct buf *out = &ctl->out;
+    if (ctl->format == CTL_FORMAT_NAME) {
+        text_add(out, json_get_text(plan, "confirm"));
+        buf_add_char(out, '\n');
+        return CTL_OK;
+    }
+    const struct json *steps = json_get_z(plan, "steps");
+    buf_add_z(out, "dry run of ");
+    text_add(out, json_get_text(plan, "workflow"));
+    buf_add_z(out, " (version ");
+    text_add(out, json_get_text(plan, "version"));
+    buf_add_z(out, ") as ");
+    text_add(out, json_get_text(plan, "run_id"));
+    buf_add_z(out, ": nothing is sent, nothing is stored\n");
+    for (uint32_t i = 0; steps && steps->kind == JSON_LIST && i < steps->count; i++)
+        step_print(ctl, steps->items[i], i + 1);
+    buf_add_z(out, "ends ");
+    text_add(out, json_get_text(plan, "ends"));
+    buf_add_z(out,
+              " if every service does what it is asked; <answer> is what only they will say\n");
+    buf_add_z(out, "plan ");
+    text_add(out, json_get_text(plan, "plan_hash"));
+    buf_add_char(out, '\n');
+    ctl_hint(ctl,
+             "To start exactly this, within 15 minutes: the same command with --confirm " STR_FMT
+             " instead of --dry-run",
+             STR_ARG(json_get_text(plan, "confirm")));
+    return CTL_OK;
+}
