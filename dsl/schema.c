@@ -104,7 +104,8 @@ const struct lang_key lang_keys[] = {
     {LANG_LIMITS, "rate", LANG_RATE, 0, 0, NULL, NULL, "any number",
      "Requests in a second, minute or hour, evenly spread."},
     {LANG_LIMITS, "retry_share", LANG_PERCENT, 0, 0, NULL, NULL, "20%",
-     "Repeats on top of the first tries of the last minute; 10 a minute are allowed always."},
+     "Repeats of actions on top of the first tries of the last minute; 10 a minute are allowed "
+     "always."},
 
     {LANG_BREAKER, "failures", LANG_COUNT, 0, R, NULL, NULL, NULL,
      "So many failures within `window` open it."},

@@ -14,9 +14,16 @@ static struct gate_room *room_of(const struct draft *draft, const struct plan_ac
     return &draft->event->rooms[action->service];
 }
 
-static bool fits(const struct gate_room *room, const struct effect_state *side)
+/* The share of repeats is for the way forward; the way back is never kept waiting by it. */
+static bool is_shared(const struct effect_state *side, enum direction direction)
 {
-    return room->sends && (!side->attempts || room->repeats);
+    return direction == DIRECTION_EXECUTE && side->attempts;
+}
+
+static bool fits(const struct gate_room *room, const struct effect_state *side,
+                 enum direction direction)
+{
+    return room->sends && (!is_shared(side, direction) || room->repeats);
 }
 
 /* From when on nothing may be sent any more (attempt_is_over); none: there is no such time. */
@@ -49,10 +56,10 @@ bool admit_request(struct draft *draft, struct instance *instance, enum directio
     const struct plan_action *action = action_of(draft, instance, direction);
     struct gate_room *room = room_of(draft, action);
     struct wall now = draft->event->now;
-    if (!room || fits(room, side)) {
+    if (!room || fits(room, side, direction)) {
         if (room) {
             room->sends--;
-            room->repeats -= side->attempts > 0;
+            room->repeats -= is_shared(side, direction);
         }
         if (!wall_is_set(side->budget_at) && side_is_held(side))
             side->budget_at = wall_add(now, action->retry.budget_us);
@@ -74,7 +81,7 @@ bool admit_has_room(const struct draft *draft, const struct instance *instance,
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     const struct gate_room *room = room_of(draft, action_of(draft, instance, direction));
-    return side_is_held(side) && (!room || fits(room, side));
+    return side_is_held(side) && (!room || fits(room, side, direction));
 }
 
 struct wall admit_ask_at(const struct draft *draft, const struct plan_action *action)

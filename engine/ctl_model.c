@@ -612,7 +612,10 @@ static void next_verb(struct next_list *list, struct str verb)
         next_settle(list);
     else if (str_eq_z(verb, "skip"))
         next_skip(list);
-    else if (str_eq_z(verb, "retry"))
+    else if (str_eq_z(verb, "retry") && str_eq_z(list->run->reason, "repair")) {
+        next_add(list, "retry", "", "--input @corrected.json", "go on with a corrected input");
+        next_add(list, "retry", "", "", "try again with the same");
+    } else if (str_eq_z(verb, "retry"))
         next_add(list, "retry", "", "",
                  unknown && is_askable(list->run)
                      ? "ask its service again; only what is proven not applied is repeated"
@@ -646,6 +649,11 @@ size_t model_next_commands(const struct model_run *run, struct wall now, struct 
         next_add(&list, "resume", "", "", "let it go on");
     if (run->waiting.signal.len)
         next_signal(&list);
+    if (str_eq_z(run->waiting_for, "approval") && run->waiting.step.len) {
+        const char *step = arena_printf(arena, STR_FMT, STR_ARG(run->waiting.step)).ptr;
+        next_add(&list, "approve", step, "", "see the exact request, and let it be sent");
+        next_add(&list, "reject", step, "", "it is not to be sent");
+    }
     if (state != RUN_PARKED && !model_is_terminal(run->state))
         next_asked(&list);
     if (state == RUN_QUEUED || state == RUN_RUNNING)
@@ -653,7 +661,7 @@ size_t model_next_commands(const struct model_run *run, struct wall now, struct 
     if (!run->paused && (state == RUN_RUNNING || state == RUN_COMPENSATING))
         next_add(&list, "pause", "", "", "send nothing new until it is resumed");
     if (wall_is_set(run->undoable_until) && !wall_passed(run->undoable_until, now))
-        next_add(&list, "compensate", "", "", "undo all of it");
+        next_add(&list, "compensate", "", "", "undo what can be undone");
     if (state != RUN_PARKED)
         return list.count;
     for (uint32_t i = 0; run->verbs && i < run->verbs->count; i++)

@@ -109,9 +109,11 @@ static uint32_t rate_room(const struct gate *gate, struct wall now)
     return left < 0 ? 0 : (uint32_t)MIN(left / interval_us(gate) + 1, (int64_t)UINT32_MAX);
 }
 
+/* After an outage all that waits are repeats, and the breaker lets few through as it is: without
+ * them nobody would find out that the service works again. */
 static uint32_t repeats_room(const struct gate *gate, struct wall now)
 {
-    if (!gate->limits.retries_limited)
+    if (!gate->limits.retries_limited || gate->cohort)
         return UINT32_MAX;
     int64_t oldest = now.us / SECOND_US - GATE_WINDOW_US / SECOND_US;
     uint64_t first = 0, repeats = 0;
@@ -399,7 +401,7 @@ struct gate_waiter *gate_next(struct gate *gate, struct wall now)
     struct gate_room room = room_look(gate, gate->granted, now);
     if (!room.sends)
         return NULL;
-    struct gate_waiter *waiter = ring_next(&gate->rings[1], room.repeats > 0);
+    struct gate_waiter *waiter = ring_next(&gate->rings[1], true); /* undo has no share to keep */
     if (!waiter)
         waiter = ring_next(&gate->rings[0], room.repeats > 0);
     if (!waiter)
@@ -419,7 +421,7 @@ struct wall gate_due(struct gate *gate, struct wall now)
         return gate->open_until;
     if (!rate_room(gate, now))
         return (struct wall){MAX(gate->next_send.us - GATE_BURST_US, now.us)};
-    /* Repeats that wait for their share: each second the oldest of the window drops out. */
+    /* Repeats forward that wait for their share: each second the oldest of the window drops out. */
     if (!repeats_room(gate, now))
         return (struct wall){(now.us / SECOND_US + 1) * SECOND_US};
     return WALL_NONE;

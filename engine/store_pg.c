@@ -28,8 +28,8 @@ const char *const store_watch_sql[WATCH_STATEMENTS] = {
     [WATCH_LOAD_RUN] = "select * from saga.load_run_v2($1)",
     [WATCH_TOMBSTONE] = "select state::text from saga.tombstones "
                         "where shard = saga.shard_of($1) and run_id = $1",
-    [WATCH_PICK_UP] = "select saga.pick_up_v1($1)",
-    [WATCH_APART] = "select run_id from saga.apart_v1($1, $2, $3)",
+    [WATCH_PICK_UP] = "select saga.pick_up_v1($1, $2, $3)",
+    [WATCH_APART] = "select run_id from saga.apart_v1($1, $2, $3, $4)",
     [WATCH_LANES] = "select lane, daemon, epoch, beat, ttl_us, clean, shards from saga.lanes_v1()",
     [WATCH_TAKE_OVER] = "select saga.lane_take_over_v1($1, $2, $3, $4, $5, $6)",
     [WATCH_KICK] = "select saga.lane_kick_v1($1)",

@@ -50,16 +50,10 @@ static void load_run_add(struct store_pg *store, struct str run_id)
     load_add(store, load);
 }
 
-/* A run that is needed now does not wait to be taken up apart, but it is counted. If the connection
- * is down this is passed over, and the run stays apart: whoever takes it up next counts it. */
 void load_run_start(void *arg, struct str run_id)
 {
     struct store_pg *store;
     CAST_OBJ(store, arg, STORE_MAGIC);
-    struct pgconn_params params = {0};
-    pgconn_param_text(&params, run_id);
-    if (pgconn_is_up(store->watch))
-        pgconn_exec(store->watch, WATCH_PICK_UP, &params, 0, NULL, NULL);
     load_run_add(store, run_id);
 }
 
@@ -149,8 +143,11 @@ void load_apart(void *arg)
         loop_timer_set(store->apart_timer, APART_EVERY_MAX_US);
         return;
     }
+    if (!store->lanes_count)
+        return;
     store->apart_patient = store->apart_count && loop_mono().us - store->apart_since.us < patience;
-    pgconn_param_int8(&params, (int64_t)store->shards);
+    pgconn_param_text(&params, str_z(store->lanes[0].name));
+    pgconn_param_int8(&params, (int64_t)store->lanes[0].epoch);
     pgconn_param_z(&params, store->apart.data);
     pgconn_param_z(&params, store->apart_patient ? "true" : "false");
     pgconn_exec(store->watch, WATCH_APART, &params, 0, apart_came, store);
@@ -326,6 +323,20 @@ static void page_came(void *arg, const struct pgconn_result *result)
     load_pump(store);
 }
 
+/* A run that is needed now does not wait to be taken up apart, but it is counted as taken up, on
+ * the same connection before it is read: what is loaded is never apart. */
+static void run_ask(struct store_pg *store, const struct load *load)
+{
+    struct pgconn_params params = {0};
+    pgconn_param_text(&params, str_z(store->lanes_count ? store->lanes[0].name : ""));
+    pgconn_param_int8(&params, store->lanes_count ? (int64_t)store->lanes[0].epoch : 0);
+    pgconn_param_text(&params, str_z(load->run_id));
+    pgconn_exec(store->watch, WATCH_PICK_UP, &params, 0, NULL, NULL);
+    params = (struct pgconn_params){0};
+    pgconn_param_text(&params, str_z(load->run_id));
+    pgconn_exec(store->watch, WATCH_LOAD_RUN, &params, 0, page_came, store);
+}
+
 void load_pump(struct store_pg *store)
 {
     struct load *load = store->loads;
@@ -334,8 +345,7 @@ void load_pump(struct store_pg *store)
         return;
     store->loading = true;
     if (!load->shards) {
-        pgconn_param_text(&params, str_z(load->run_id));
-        pgconn_exec(store->watch, WATCH_LOAD_RUN, &params, 0, page_came, store);
+        run_ask(store, load);
         return;
     }
     char shard[8], limit[16];

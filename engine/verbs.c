@@ -253,6 +253,37 @@ static void retry_side(struct draft *draft, struct instance *instance, enum dire
     }
 }
 
+/* The run id that the workflow makes of an input; absent: none, or not of the input alone. */
+static struct str run_id_of(const struct draft *draft, const struct json *input)
+{
+    const struct template *template = draft->run->plan->run_id;
+    struct expr_scope scope = {.input = input, .index = -1, .now = draft->event->now};
+    struct str out = STR_NONE;
+    struct err err;
+    if (!template ||
+        template_render_text(template, &scope, TEXT_PLAIN, draft->scratch, &out, &err) != 0)
+        return STR_NONE;
+    return out;
+}
+
+/* A run is the one of its business key: under another key it would stand beside that key's own run,
+ * and both would do the same business. */
+static bool business_key_check(struct draft *draft, const struct json *corrected)
+{
+    const struct json *first;
+    struct err err;
+    if (json_parse(draft->run->start.input, draft->scratch, &first, &err) != 0)
+        return true;
+    struct str was = run_id_of(draft, first), would = run_id_of(draft, corrected);
+    if (!was.ptr || !would.ptr || !str_eq(was, draft->run->id) || str_eq(would, was))
+        return true;
+    refuse(draft, ERR_INVALID,
+           "input: its run would be \"" STR_FMT "\": a corrected input is for the same run_id; "
+           "compensate this one and start the other",
+           STR_ARG(would));
+    return false;
+}
+
 /* The corrected input must be one that a submit would take. False after refusing. */
 static bool input_check(struct draft *draft, const struct json **out)
 {
@@ -271,7 +302,7 @@ static bool input_check(struct draft *draft, const struct json **out)
         return false;
     }
     if (!plan->input || schema_check(plan->input, *out, draft->scratch, &errors))
-        return true;
+        return business_key_check(draft, *out);
     refuse(draft, ERR_INVALID, "input: " STR_FMT " " STR_FMT, STR_ARG(errors.list[0].pointer),
            STR_ARG(errors.list[0].message));
     return false;
@@ -305,11 +336,29 @@ static bool step_input_check(struct draft *draft, const struct instance *instanc
     return false;
 }
 
+/* A corrected input that would not reach what has stopped would be thought to have been sent. */
+static bool input_reaches(struct draft *draft, const struct instance *instance,
+                          enum direction direction)
+{
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    bool renewed = side->state == STEP_REFUSED &&
+                   (side->outcome == OUTCOME_REFUSED || !side->claim_no || wants_back(draft));
+    if (renewed)
+        return true;
+    struct str name = decide_instance_name(draft, instance);
+    refuse(draft, ERR_CONFLICT,
+           "step \"" STR_FMT "\" keeps its key, and with it the request of the old input: retry "
+           "without an input, or compensate it and start another run",
+           STR_ARG(name));
+    return false;
+}
+
 /* Each side that stopped may be sent again; with another step input there must be just one. */
 static bool retry_allowed(struct draft *draft)
 {
     struct run *run = draft->run;
     bool given = draft->event->verb.step_input.ptr;
+    bool corrected = draft->event->verb.input.ptr;
     unsigned stopped = 0;
     for (struct instance *at = run_instance_next(run, NULL); at; at = run_instance_next(run, at)) {
         enum direction direction = stopped_side(run, at);
@@ -317,6 +366,7 @@ static bool retry_allowed(struct draft *draft)
             continue;
         stopped++;
         if (!retry_check(draft, at, direction) ||
+            (corrected && !input_reaches(draft, at, direction)) ||
             (given && !step_input_check(draft, at, direction)))
             return false;
     }

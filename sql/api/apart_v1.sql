@@ -1,8 +1,9 @@
--- Takes up some of the runs of these shards that were set apart, and returns which. Those whose
+-- Takes up some of the runs of the lane's shards that were set apart, and returns which. Those whose
 -- owners died least come first; the more often they died, the fewer are taken up together (64, 8,
 -- then one alone), so that what kills its owner is soon alone with its death.
 -- p_before: the runs taken up last; while p_patient, none follow until each of them has an outcome.
-create or replace function saga.apart_v1(p_shards bigint, p_before text[], p_patient boolean)
+create or replace function saga.apart_v1(p_lane text, p_epoch bigint, p_before text[],
+                                         p_patient boolean)
 returns table (run_id text)
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -24,14 +25,16 @@ begin
                coalesce((select max(e.pickups) from saga.effect e
                           where e.shard = r.shard and e.run_id = r.run_id
                             and e.state = 'claimed'), 0) as pickups
-          from saga.run r
-         where r.apart and p_shards >> r.shard & 1 = 1
+          from saga.lane l
+          join saga.shard s on s.lane_no = l.lane_no
+          join saga.run r on r.shard = s.shard
+         where l.lane = p_lane and l.epoch = p_epoch and r.apart
          order by 2, 1
     loop
         v_first := coalesce(v_first, v_run.pickups);
         exit when v_count > 0 and v_run.pickups > v_first
             or v_count >= case when v_first <= 1 then 64 when v_first = 2 then 8 else 1 end;
-        if saga.pick_up_v1(v_run.run_id) then
+        if saga.pick_up_v1(p_lane, p_epoch, v_run.run_id) then
             v_count := v_count + 1;
             run_id := v_run.run_id;
             return next;
@@ -39,5 +42,5 @@ begin
     end loop;
 end
 $$;
-comment on function saga.apart_v1(bigint, text[], boolean) is
+comment on function saga.apart_v1(text, bigint, text[], boolean) is
     'Takes up runs whose owners died over and over. [engine]';

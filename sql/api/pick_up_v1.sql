@@ -1,7 +1,7 @@
--- Takes up one run that was set apart: raises pickups of its claimed effects. With more than 5 it is
--- parked with crash_loop and is not loaded again until a person acts; then, or if it was not set
--- apart, false.
-create or replace function saga.pick_up_v1(p_run_id text)
+-- Takes up one run that was set apart, for the lane that owns it and has not loaded it: raises
+-- pickups of its claimed effects. With more than 5 it is parked with crash_loop and is not loaded
+-- again until a person acts. False then, if it was not set apart, or if the lane is not the owner.
+create or replace function saga.pick_up_v1(p_lane text, p_epoch bigint, p_run_id text)
 returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, saga, pg_temp
@@ -9,6 +9,13 @@ as $$
 declare
     v_shard smallint := saga.shard_of(p_run_id);
 begin
+    perform from saga.lane l
+       join saga.shard s on s.lane_no = l.lane_no
+      where l.lane = p_lane and l.epoch = p_epoch and s.shard = v_shard
+        for share of l; -- whoever takes the lane over waits for this, or this finds it taken
+    if not found then
+        return false;
+    end if;
     update saga.run r set apart = false
      where r.shard = v_shard and r.run_id = p_run_id and r.apart;
     if not found then
@@ -35,4 +42,4 @@ begin
     return false;
 end
 $$;
-comment on function saga.pick_up_v1(text) is 'Takes up a run that was set apart. [engine]';
+comment on function saga.pick_up_v1(text, bigint, text) is 'Takes up a run that was set apart. [engine]';

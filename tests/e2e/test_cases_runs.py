@@ -234,6 +234,42 @@ def a_poison_1(env):
 
 
 @case
+def a_poison_1_needed_now(env):
+    """Runs that were set apart get verbs while the session that loads them is cut again and again:
+    what is loaded is not apart any more, it is not taken up a second time, and all of them end."""
+    ledger, daemon = with_steps(env, step("a", ", timeout: 60s"))
+    gate = threading.Event()
+    env.closers.append(gate.set)
+    env.descriptors_max = 300
+    ledger.always("/a", Answer(200, gate=gate))
+    for n in range(100):
+        daemon.start_run("flow", {}, "run-%d" % n)
+    wait_until("all are sent", lambda: len(ledger.seen(path="/a")) == 100)
+    for _ in range(3):
+        daemon.kill()
+        daemon.start("--lease", "2s")
+    wait_until("some are apart", lambda: 60 < int(env.sql(
+        "select count(*) from saga.run where apart")) < 100)
+    apart = [row["run_id"] for row in env.rows(
+        "select run_id from saga.run where apart order by run_id desc limit 40")]
+    for run in apart:
+        env.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name "
+                "like 'sagad % watch' and datname = current_database()")
+        assert daemon.verb(run, "cancel").status in (200, 202), run
+    def cancelled(condition):
+        return env.sql("select count(*) from saga.run r where %s and exists (select from saga.event "
+                       "e where e.shard = r.shard and e.run_id = r.run_id and e.what = 'cancel')" %
+                       condition)
+    wait_until("the verbs are obeyed", lambda: cancelled("true") == "40")
+    assert cancelled("r.apart") == "0"
+    gate.set()
+    env.wait_all(100, timeout=90)
+    assert set(env.states().values()) == {"completed", "compensated"}, env.states()
+    assert sum(state == "compensated" for state in env.states().values()) == 40
+    assert set(ledger.effects_by_key().values()) == {1}
+
+
+@case
 def a_poison_3(env):
     """A business refusal is asked once and starts the walk back at once, whatever form it has: an
     answer of HTTP with any body, an exit code, an SQLSTATE, a worker's failure."""

@@ -89,7 +89,7 @@ MUTANTS = [
      "    box_add(runner->open, work);\n}",
      "    box_add(runner->open, work);\n    for (uint32_t i = 0; i < work->decision.commands_count; "
      "i++)\n        if (work->decision.commands[i].kind == COMMAND_INVOKE)\n            "
-     "command_invoke(runner, work->slot, &work->decision.commands[i]);\n    "
+     "command_invoke(runner, work->slot, &work->decision.commands[i], NULL);\n    "
      "work->decision.commands_count = 0;\n}"),
     ("a taken run id is started all the same", "engine/lane.c",
      "taken = taken_find(answer, work->slot->id);", "taken = NULL;"),
@@ -151,8 +151,8 @@ MUTANTS = [
      "side.attempts++;\n    side.next_at = task->heartbeat_us",
      "side.attempts += !side.attempts;\n    side.next_at = task->heartbeat_us"),
     ("what was taken can be taken again", "engine/task.c",
-     "if (side.state != STEP_WAITING || draft->run->now.paused",
-     "if ((side.state != STEP_WAITING && side.state != STEP_CLAIMED) || draft->run->now.paused"),
+     "if (side.state != STEP_WAITING || side.approval",
+     "if ((side.state != STEP_WAITING && side.state != STEP_CLAIMED) || side.approval"),
     ("a task is not offered again after a load", "engine/task.c",
      "== ACTION_WORKER && side->state == STEP_WAITING)\n        offer_command",
      "== ACTION_NONE && side->state == STEP_WAITING)\n        offer_command"),

@@ -433,6 +433,28 @@ static void repeats_without_a_share_do_not_hold_first_tries_up(void **state)
     gate_free(&gate);
 }
 
+/* What has no share left still tries the service after an outage, and undo is never kept back. */
+static void probes_and_undo_need_no_share(void **state)
+{
+    (void)state;
+    struct gate gate =
+        gate_of(&(struct plan_limits){.in_flight = 9, .retries_limited = true, .retry_percent = 0});
+    struct gate_waiter repeat = {0}, undo = {0};
+    gate.share = 1;
+    gate_dropped(&gate, gate_sent(&gate, true, NOW));
+    gate_wait(&gate, &repeat, STR("a"), false, true);
+    assert_null(gate_next(&gate, NOW));
+    gate_wait(&gate, &undo, STR("a"), true, true);
+    assert_ptr_equal(gate_next(&gate, NOW), &undo);
+    gate_dropped(&gate, go(&gate, &undo, NOW));
+    assert_null(gate_next(&gate, NOW));
+    gate.cohort = 1; /* as when the breaker is half open */
+    assert_ptr_equal(gate_next(&gate, NOW), &repeat);
+    assert_int_equal(gate_room(&gate, true, NOW).repeats, 1);
+    gate_unwait(&gate, &repeat);
+    gate_free(&gate);
+}
+
 /* The look that gate_due names is never too early nor forgotten: a loop that sleeps by it gets
  * through. */
 static void who_sleeps_until_due_gets_through(void **state)
@@ -499,6 +521,7 @@ int main(void)
         cmocka_unit_test(after_an_outage_cohorts_grow),
         cmocka_unit_test(a_failure_on_the_way_halves_the_cohort),
         cmocka_unit_test(repeats_without_a_share_do_not_hold_first_tries_up),
+        cmocka_unit_test(probes_and_undo_need_no_share),
         cmocka_unit_test(who_sleeps_until_due_gets_through),
         cmocka_unit_test(states_have_names),
     };
