@@ -14,16 +14,17 @@ static struct gate_room *room_of(const struct draft *draft, const struct plan_ac
     return &draft->event->rooms[action->service];
 }
 
-/* The share of repeats is for the way forward; the way back is never kept waiting by it. */
-static bool is_shared(const struct effect_state *side, enum direction direction)
+/* The share of repeats is for runs that go forward; what is sent on the way back never waits for
+ * it, in whichever direction. */
+static bool is_shared(const struct draft *draft, const struct effect_state *side)
 {
-    return direction == DIRECTION_EXECUTE && side->attempts;
+    return draft->run->now.direction == DIRECTION_EXECUTE && side->attempts;
 }
 
-static bool fits(const struct gate_room *room, const struct effect_state *side,
-                 enum direction direction)
+static bool fits(const struct draft *draft, const struct gate_room *room,
+                 const struct effect_state *side)
 {
-    return room->sends && (!is_shared(side, direction) || room->repeats);
+    return room->sends && (!is_shared(draft, side) || room->repeats);
 }
 
 /* From when on nothing may be sent any more (attempt_is_over); none: there is no such time. */
@@ -56,10 +57,10 @@ bool admit_request(struct draft *draft, struct instance *instance, enum directio
     const struct plan_action *action = action_of(draft, instance, direction);
     struct gate_room *room = room_of(draft, action);
     struct wall now = draft->event->now;
-    if (!room || fits(room, side, direction)) {
+    if (!room || fits(draft, room, side)) {
         if (room) {
             room->sends--;
-            room->repeats -= is_shared(side, direction);
+            room->repeats -= is_shared(draft, side);
         }
         if (!wall_is_set(side->budget_at) && side_is_held(side))
             side->budget_at = wall_add(now, action->retry.budget_us);
@@ -81,7 +82,7 @@ bool admit_has_room(const struct draft *draft, const struct instance *instance,
 {
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     const struct gate_room *room = room_of(draft, action_of(draft, instance, direction));
-    return side_is_held(side) && (!room || fits(room, side, direction));
+    return side_is_held(side) && (!room || fits(draft, room, side));
 }
 
 struct wall admit_ask_at(const struct draft *draft, const struct plan_action *action)
