@@ -255,8 +255,10 @@ static void a_lost_answer_is_found(void **state)
     unsigned before = replies_count;
     pg_test_sql(admin, "alter system set synchronous_standby_names = 'nobody'");
     pg_test_sql(admin, "select pg_reload_conf()");
+    rig_turn_for(&rig, SECOND_US / 2); /* until the server's processes have seen it */
     start(&(struct send){.key = "k"});
-    while (strcmp(pg_test_sql(admin, "select count(*) from pg_stat_activity where wait_event = "
+    while (replies_count == before &&
+           strcmp(pg_test_sql(admin, "select count(*) from pg_stat_activity where wait_event = "
                                      "'SyncRep' and usename = 'saga_action'"),
                   "1") != 0)
         loop_turn(rig.loop, 10 * MS_US);
