@@ -113,6 +113,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .input = member(json, "input"),
         .output = member(json, "output"),
         .error = member(json, "error"),
+        .parked_error = member(json, "parked_error"),
         .residue = list_of(json, "residue"),
         .attempts = list_of(json, "attempts"),
         .findings = list_of(json, "findings"),
@@ -169,6 +170,11 @@ struct str model_value_text(const struct json *value, struct arena *arena)
     return value ? json_text(value, arena) : STR("");
 }
 
+const struct json *model_run_error(const struct model_run *run)
+{
+    return run->parked_error ? run->parked_error : run->error;
+}
+
 struct str model_error_text(const struct json *error, struct arena *arena)
 {
     if (!error)
@@ -177,6 +183,9 @@ struct str model_error_text(const struct json *error, struct arena *arena)
         return model_value_text(error, arena);
     struct str code = text_of(error, "code"), message = text_of(error, "message");
     int64_t status = count_of(error, "status");
+    if (status && code.len &&
+        str_eq(message, arena_printf(arena, "the participant answered %lld", (long long)status)))
+        message = STR(""); /* it only repeats the status */
     struct str prefix = status ? arena_printf(arena, "%lld ", (long long)status) : STR("");
     return arena_printf(arena, STR_FMT STR_FMT "%s" STR_FMT, STR_ARG(prefix), STR_ARG(code),
                         code.len && message.len ? ": " : "", STR_ARG(message));

@@ -42,6 +42,7 @@ struct model_run {
         bool taken; /* a worker has the task */
     } waiting;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
+    const struct json *parked_error;                     /* why it stopped; NULL: as `error` */
     const struct json *attempts, *findings;              /* lists, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
     const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
@@ -55,6 +56,9 @@ struct model_run {
 };
 
 struct model_run model_run_read(const struct json *json, struct arena *arena);
+
+/* The error that matters now: of a parked run what stopped it, else its own; NULL: none. */
+const struct json *model_run_error(const struct model_run *run);
 
 /* Where the run stands; the order is that of model_end_exit. */
 bool model_is_terminal(struct str state);

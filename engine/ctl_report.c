@@ -343,7 +343,6 @@ static void header_show(struct ctl *ctl, const struct model_run *run, const stru
 {
     struct wall parked_at;
     struct str parked_text = member_text(ctl, row, "parked_at");
-    const char *cause = model_cause_text(run->cause);
     text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, run->id);
     text_add_painted(&ctl->out, ctl->color, PAINT_RED, STR("  parked"));
     if (parked_text.len && wall_parse(parked_text, &parked_at))
@@ -358,8 +357,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run, const stru
     show_field(ctl, "started", text_time(run->created_at, &ctl->scratch));
     show_field(ctl, "direction",
                run->cause.len ? STR("back: it was undoing its steps") : STR("forward"));
-    show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
-    show_field(ctl, "error", show_run_error(ctl, run));
+    show_field(ctl, "turned back", show_cause(ctl, run));
+    show_field(ctl, "error", show_error(ctl, model_run_error(run)));
     show_field(ctl, "input", model_value_text(run->input, &ctl->scratch));
 }
 

@@ -306,13 +306,24 @@ void show_next(struct ctl *ctl, const struct model_run *run)
     table_free(&table);
 }
 
-struct str show_run_error(struct ctl *ctl, const struct model_run *run)
+struct str show_error(struct ctl *ctl, const struct json *error)
 {
-    struct str step = json_get_text(run->error, "step");
-    if (!run->error)
+    struct str step = json_get_text(error, "step");
+    if (!error)
         return STR("");
     return arena_printf(&ctl->scratch, STR_FMT "%s" STR_FMT, STR_ARG(step), step.len ? ": " : "",
-                        STR_ARG(model_error_text(run->error, &ctl->scratch)));
+                        STR_ARG(model_error_text(error, &ctl->scratch)));
+}
+
+struct str show_cause(struct ctl *ctl, const struct model_run *run)
+{
+    const char *cause = model_cause_text(run->cause);
+    struct str text = cause ? str_z(cause) : run->cause, message = STR("");
+    if (run->error && model_run_error(run) != run->error && !json_get_text(run->error, "step").len)
+        message = json_get_text(run->error, "message");
+    if (!text.len || !message.len)
+        return text;
+    return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(message));
 }
 
 /* "2026-10-25T02:30:00Z (5m ago)" */
@@ -338,7 +349,7 @@ static struct str undoable_text(struct ctl *ctl, const struct model_run *run)
 static void header_show(struct ctl *ctl, const struct model_run *run)
 {
     struct buf *out = &ctl->out;
-    const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
+    const char *reason = model_reason_text(run->reason);
     text_add_painted(out, ctl->color, PAINT_BOLD, run->id);
     buf_add_z(out, "  ");
     text_add_painted(out, ctl->color, text_state_paint(run->state), run->state);
@@ -367,8 +378,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         show_field(ctl, "parks at", text_time(run->compensate_until, &ctl->scratch));
     show_field(ctl, "undoable", undoable_text(ctl, run));
     show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
-    show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
-    show_field(ctl, "error", show_run_error(ctl, run));
+    show_field(ctl, "turned back", show_cause(ctl, run));
+    show_field(ctl, "error", show_error(ctl, model_run_error(run)));
     show_field(ctl, "input", model_value_text(run->input, &ctl->scratch));
     show_field(ctl, "output", model_value_text(run->output, &ctl->scratch));
 }

@@ -21,7 +21,9 @@ void show_corrections(struct ctl *ctl, const struct model_run *run);
 void show_residue(struct ctl *ctl, const struct model_run *run);
 /* The commands that lead on. */
 void show_next(struct ctl *ctl, const struct model_run *run);
-/* "charge: 402 card_declined: the card was declined" */
-struct str show_run_error(struct ctl *ctl, const struct model_run *run);
+/* "charge: 402 card_declined: the card was declined"; "" without one. */
+struct str show_error(struct ctl *ctl, const struct json *error);
+/* "an operator asked for it (wrong address)"; the reason in brackets where `error` is another. */
+struct str show_cause(struct ctl *ctl, const struct model_run *run);
 
 #endif

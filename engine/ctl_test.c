@@ -73,8 +73,10 @@ static int test_file_add(struct ctl *ctl, const char *name, void *arg)
     if (file->plan || !file->workflow)
         file->tests =
             dsl_tests_compile(file->source, ctl_is_test_file(name), file->plan, &file->tests_diags);
-    if (file->plan)
+    if (file->plan) {
+        file->plan->is_limited = false; /* one run alone shares its services with nobody */
         file->outputs = dsl_sample_outputs(file->plan, &ctl->arena);
+    }
     return CTL_OK;
 }
 

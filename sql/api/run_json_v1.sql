@@ -82,6 +82,7 @@ begin
               from saga.waiting_v1 o
              where o.shard = v_shard and o.run_id = p_run_id and o.step_id is not null),
         'input', r.input, 'output', r.output, 'error', r.error,
+        'parked_error', d.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
         'parent', r.parent, 'start_at', saga.time_text(r.start_at), 'removed_at', null,

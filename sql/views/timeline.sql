@@ -7,8 +7,8 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
     select r.created_at as at, r.run_id, null::text as step_id, 'submitted' as what,
            'by ' || r.actor as detail, 0 as rank, 0 as tie
       from saga.shard s join saga.run r on r.shard = s.shard
-    union all
-    select e.claimed_at, e.run_id,
+    union all -- what waits for a person's word is claimed, but sent once it is given
+    select coalesce(w.decided_at, e.claimed_at), e.run_id,
            e.step_id || case when e.item = '' then '' else '.' || e.item end,
            case when e.direction = 'compensate' then 'compensating'
                 when e.attempts = 0 then 'started' else 'claimed' end,
@@ -16,15 +16,26 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
                 else saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation) end,
            5, e.claim_no
       from saga.shard s join saga.effect e on e.shard = s.shard
+      left join saga.approval w on w.shard = e.shard and w.run_id = e.run_id
+                               and w.step_id = e.step_id and w.item = e.item
+                               and w.direction = e.direction and w.generation = e.generation
      where e.claimed_at is not null and (e.claim_no > 0 or e.items is not null)
+       and (e.approval is null or e.approval = 'approved')
+    union all
+    select w.asked_at, w.run_id,
+           w.step_id || case when w.item = '' then '' else '.' || w.item end, 'approval asked',
+           'of ' || case w.by when 'any' then 'anyone' when 'other' then 'anyone but its submitter'
+                              else 'the group ' || w.by end ||
+           ', until ' || saga.time_text(w.expires_at), 5, 0
+      from saga.shard s join saga.approval w on w.shard = s.shard
     union all
     select coalesce(a.ended_at, a.sent_at), a.run_id,
            a.step_id || case when a.item = '' then '' else '.' || a.item end,
            case when a.direction = 'compensate' then 'compensation ' else '' end ||
            'attempt ' || coalesce(a.outcome::text, 'ended'),
            pg_catalog.concat_ws(' ', 'attempt ' || a.number || ':',
-                                coalesce(nullif(a.status, 0)::text, a.error ->> 'status'),
-                                a.error ->> 'code', a.error ->> 'message'),
+                                saga.error_text(coalesce(nullif(a.status, 0)::text,
+                                                         a.error ->> 'status'), a.error)),
            1, a.number
       from saga.shard s join saga.attempt a on a.shard = s.shard
     union all
@@ -45,8 +56,7 @@ select t.at, t.run_id, t.step_id, t.what, t.detail,
            nullif(pg_catalog.concat_ws(' ', case when e.by_hand then 'by hand' end,
                                        case when e.attempts > 1
                                             then 'after ' || e.attempts || ' attempts' end,
-                                       e.error ->> 'status', e.error ->> 'code',
-                                       e.error ->> 'message'), ''),
+                                       saga.error_text(e.error ->> 'status', e.error)), ''),
            2, case when e.items is null then e.claim_no else 2147483647 end -- after its items
       from saga.shard s join saga.effect e on e.shard = s.shard
      where e.ended_at is not null

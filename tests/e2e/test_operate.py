@@ -2,6 +2,7 @@
 """The operator's hand: every verb in every state, corrected input, callbacks, races, and the account
 that a parked run gives of itself."""
 
+import re
 import threading
 import time
 
@@ -458,6 +459,43 @@ def until_when_it_may_be_undone(env):
     assert daemon.show("never")["undoable_until"] is None
     result = daemon.ctl("compensate", "never", "--reason", "sent back")
     assert result.code == 9 and "compensatable_for" in result.err, result
+
+
+@case
+def what_stopped_it(env):
+    """Where a person's word turned a run back and its refund is refused, the error is the refund's;
+    the person's reason stands beside why it turned back. After a retry both refusals are told."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\n"
+                 "compensatable_for: 1h\nsteps:\n"
+                 "  - {id: charge, action: {post: svc/charge}, compensate: {post: svc/refund}}\n")
+    ledger.always("/refund", Answer(409, {"code": "refund_closed", "message": "closed on Monday"}))
+    daemon.start_run("flow", {}, "r1")
+    assert env.wait_state("r1") == "completed"
+    assert daemon.ctl("compensate", "r1", "--reason", "sent back").code == 0
+    assert env.wait_state("r1") == "parked"
+    (dead,) = env.rows("select error from saga.dead_letters")
+    assert (dead["error"]["step"], dead["error"]["code"]) == ("charge", "refund_closed"), dead
+    own = daemon.show("r1")["error"]
+    assert (own["step"], own["code"], own["message"]) == (None, "operator", "sent back"), own
+    error = "charge: 409 refund_closed: closed on Monday"
+    for args in (["show", "r1"], ["wait", "r1"], ["dead", "show", "r1"]):
+        out = daemon.ctl(*args).out
+        assert re.search("^ *error +" + error, out, re.M), (args, out)
+        assert "operator: sent back" not in out, (args, out)
+    assert "409 refund_closed" in daemon.ctl("dead").out
+    for args in (["show", "r1"], ["dead", "show", "r1"]):
+        assert "an operator asked for it (sent back)" in daemon.ctl(*args).out, args
+    explained = daemon.ctl("explain", "r1").out
+    assert "turned back: an operator asked for it (operator: sent back)" in explained, explained
+    assert daemon.ctl("retry", "r1", "--reason", "asked again").code == 0
+    wait_until("refused again", lambda: len(ledger.seen(path="/refund")) == 2)
+    wait_until("parked again", lambda: env.state("r1") == "parked")
+    told = [(row["what"], row["detail"]) for row in env.rows(
+        "select what, detail from saga.timeline where run_id = 'r1' order by seq")]
+    refused = [detail for what, detail in told if what == "compensation refused"]
+    assert refused == ["409 refund_closed: closed on Monday"] * 2, told
 
 
 # --- after a retry ---------------------------------------------------------------------------------

@@ -640,6 +640,26 @@ tests:
         self.assert_exit(0, result)
         self.assertIn('{"id":"X-000aa"}', result.out)
 
+    def test_without_limits(self):
+        """No breaker opens and no rate is kept to: the walks are those of a service without."""
+        tests = """tests:
+  - name: a bad minute
+    input: {id: t1}
+    answers: {room: [{status: 503}, {status: 200}]}
+    expect: {state: completed, takes: "< 3s", calls: [flight, room, room, ticket]}
+"""
+        limited = WORKFLOW.replace("idempotency: none}", "idempotency: none, limits: {rate: 1/m}, "
+                                   "breaker: {failures: 1, window: 1h, open_for: 10m}}")
+        self.assertNotEqual(WORKFLOW, limited)
+        for faults in ([], ["--faults"]):
+            said = []
+            for workflow in (WORKFLOW, limited):
+                self.write("trip.yaml", workflow + tests)
+                said.append(self.play(*faults, "trip.yaml"))
+                self.assert_exit(0, said[-1])
+                self.assertEqual("", said[-1].err)
+            self.assertEqual(said[0].out, said[1].out)
+
     def test_shipped(self):
         """The tests that are shipped with the examples pass, with every fault too."""
         folder = os.path.join(ROOT, "examples")
