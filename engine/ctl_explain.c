@@ -142,7 +142,7 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
 static void happened_explain(struct ctl *ctl, const struct model_run *run)
 {
     const char *cause = model_cause_text(run->cause);
-    struct str error = show_error(ctl, run->error);
+    struct str error = show_why(ctl, run->error);
     size_t before = ctl->out.len;
     show_heading(ctl, "What happened");
     size_t start = ctl->out.len;

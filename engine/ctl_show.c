@@ -315,15 +315,19 @@ struct str show_error(struct ctl *ctl, const struct json *error)
                         STR_ARG(model_error_text(error, &ctl->scratch)));
 }
 
+struct str show_why(struct ctl *ctl, const struct json *error)
+{
+    struct str message = json_get_text(error, "message");
+    return message.len && !json_get_text(error, "step").len ? message : show_error(ctl, error);
+}
+
 struct str show_cause(struct ctl *ctl, const struct model_run *run)
 {
     const char *cause = model_cause_text(run->cause);
-    struct str text = cause ? str_z(cause) : run->cause, message = STR("");
-    if (run->error && model_run_error(run) != run->error && !json_get_text(run->error, "step").len)
-        message = json_get_text(run->error, "message");
-    if (!text.len || !message.len)
+    struct str text = cause ? str_z(cause) : run->cause, why = show_why(ctl, run->error);
+    if (!text.len || !why.len || json_equal(model_run_error(run), run->error))
         return text;
-    return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(message));
+    return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(why));
 }
 
 /* "2026-10-25T02:30:00Z (5m ago)" */

@@ -4,8 +4,8 @@
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
        p.at as parked_at, p.step as step_id, r.direction, r.cause,
-       case when x.stopped and r.error ->> 'step' is null then x.error
-            else coalesce(r.error, x.error) end as error, r.input, coalesce(r.residue, '[]') as residue,
+       case when x.stopped then x.error else coalesce(r.error, x.error) end as error,
+       r.input, coalesce(r.residue, '[]') as residue,
        array(select v.verb
                from pg_catalog.unnest(case r.park_reason::text
                         when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
@@ -78,8 +78,8 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
        order by v.seq desc
        limit 1) p on true
-  -- A run that has not turned back has no error of its own; that of one which turned back because a
-  -- person or the clock said so names no step, and tells less than the step where it stopped.
+  -- What made it stop: a run that has not turned back has no error of its own, and that of one which
+  -- did tells why it turned back, not why it is here.
   left join lateral (
       select pg_catalog.json_build_object(
                  'step', y.step, 'code', e.error -> 'code', 'status', e.error -> 'status',
@@ -134,7 +134,7 @@ comment on column saga.dead_letters.step_id is 'the step where it stopped; null:
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';
 comment on column saga.dead_letters.cause is 'why it had turned back before; null: it had not';
 comment on column saga.dead_letters.error is
-    'the first failure of a step, else that of the step where it stopped, else why it turned back';
+    'that of the step where it stopped, else the first failure of the run (saga.runs.error)';
 comment on column saga.dead_letters.input is 'the input of the run';
 comment on column saga.dead_letters.residue is 'what is applied or unknown and not undone';
 comment on column saga.dead_letters.next_verbs is

@@ -27,8 +27,8 @@ select h.topic, h.try_this
       (18, 'who did what?', 'select * from saga.audit order by at desc limit 20; '
           'select * from saga.audit_verify()'),
       (19, 'how far are verbs for many runs?', 'select * from saga.bulk order by at desc'),
-      (20, 'which runs refused one?', 'select run_id, answer from saga.bulk_runs '
-          'where bulk_id = ''...'' and state = ''refused'''),
+      (20, 'which runs refused one?', 'select run_id, outcome, answer from saga.bulk_runs '
+          'where bulk_id = ''...'' and outcome in (''refused'', ''lost'')'),
       (21, 'what can be started?', 'select * from saga.workflows'),
       (22, 'start a run with your own rows', 'begin; insert into orders ...; '
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),

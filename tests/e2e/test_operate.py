@@ -462,6 +462,29 @@ def until_when_it_may_be_undone(env):
 
 
 @case
+def what_stopped_it_after_a_refusal(env):
+    """Where one step's refusal turned the run back and another's undo is refused, the list tells
+    the error of the step that it names; the first failure stands beside why it turned back."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\nsteps:\n"
+                 "  - {id: charge, action: {post: svc/charge}, compensate: {post: svc/refund}}\n"
+                 "  - {id: ship, action: {post: svc/ship}, compensate: {post: svc/unship}}\n")
+    ledger.always("/ship", Answer(422, {"code": "no_address", "message": "where to?"}))
+    ledger.always("/refund", Answer(409, {"code": "refund_closed", "message": "closed on Monday"}))
+    daemon.start_run("flow", {}, "r1")
+    assert env.wait_state("r1") == "parked"
+    (line,) = [line for line in daemon.ctl("dead").out.splitlines() if line.startswith("r1 ")]
+    assert re.search(r" charge .* 409 refund_closed: closed on Monday$", line), line
+    assert daemon.show("r1")["error"]["code"] == "no_address"
+    for args in (["show", "r1"], ["dead", "show", "r1"]):
+        out = daemon.ctl(*args).out
+        assert re.search("^ *error +charge: 409 refund_closed: closed on Monday$", out, re.M), out
+        assert re.search(r"^ *turned back +a step was refused for good "
+                         r"\(ship: 422 no_address: where to\?\)$", out, re.M), out
+
+
+@case
 def what_stopped_it(env):
     """Where a person's word turned a run back and its refund is refused, the error is the refund's;
     the person's reason stands beside why it turned back. After a retry both refusals are told."""
@@ -488,7 +511,7 @@ def what_stopped_it(env):
     for args in (["show", "r1"], ["dead", "show", "r1"]):
         assert "an operator asked for it (sent back)" in daemon.ctl(*args).out, args
     explained = daemon.ctl("explain", "r1").out
-    assert "turned back: an operator asked for it (operator: sent back)" in explained, explained
+    assert "turned back: an operator asked for it (sent back)" in explained, explained
     assert daemon.ctl("retry", "r1", "--reason", "asked again").code == 0
     wait_until("refused again", lambda: len(ledger.seen(path="/refund")) == 2)
     wait_until("parked again", lambda: env.state("r1") == "parked")
