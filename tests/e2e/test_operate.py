@@ -500,6 +500,9 @@ def what_stopped_it(env):
     assert env.wait_state("r1") == "parked"
     (dead,) = env.rows("select error from saga.dead_letters")
     assert (dead["error"]["step"], dead["error"]["code"]) == ("charge", "refund_closed"), dead
+    assert env.sql("select detail from saga.why_not_compensated where run_id = 'r1'") == \
+        "409 refund_closed: closed on Monday"
+    assert env.sql("select step_id from saga.stuck where run_id = 'r1'") == "charge"
     own = daemon.show("r1")["error"]
     assert (own["step"], own["code"], own["message"]) == (None, "operator", "sent back"), own
     error = "charge: 409 refund_closed: closed on Monday"
