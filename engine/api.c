@@ -319,12 +319,10 @@ static const struct route {
 static void bulk_route(struct api *api, struct control_request *request, struct str id,
                        struct str rest)
 {
-    const char *params[] = {arena_str(control_arena(request), id).ptr,
-                            arena_str(control_arena(request), control_actor(request)).ptr};
     if (control_method(request) == CONTROL_GET && !rest.len)
-        ask(api, request, "select saga.bulk_json_v1($1)", params, 1);
+        bulk_show(api, request, id);
     else if (control_method(request) == CONTROL_POST && str_eq(rest, STR("/stop")))
-        ask(api, request, "select saga.bulk_stop_v1($1, $2)", params, 2);
+        bulk_stop(api, request, id);
     else
         control_problem(request, 404, "not_found", NULL, "there is nothing at this path");
 }

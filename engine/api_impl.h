@@ -22,7 +22,8 @@ struct api {
 struct request_result {
     bool settled;
     struct str outcome, answer;
-    struct str json; /* the request as saga.requests shows it */
+    enum err_code code; /* why it was not done; ERR_NONE: done */
+    struct str json;    /* the request as saga.requests shows it */
 };
 
 int status_of(enum err_code code);
@@ -84,10 +85,13 @@ void answers_take(struct api *api, struct control_request *request);
 void run_verb(struct api *api, struct control_request *request, struct str run_id, struct str step,
               struct str name);
 /* Settles a request of the inbox that cannot be obeyed. */
-void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why);
+void inbox_refuse(struct api *api, const struct store_inbox *row, const struct err *why);
 
 /* --- api_bulk.c --- */
 
+/* GET /v1/bulk/ID; POST /v1/bulk/ID/stop. */
+void bulk_show(struct api *api, struct control_request *request, struct str id);
+void bulk_stop(struct api *api, struct control_request *request, struct str id);
 /* POST /v1/runs:VERB */
 void bulk_verb(struct api *api, struct control_request *request, struct str name);
 

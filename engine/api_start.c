@@ -585,7 +585,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
             return false;
         }
     } else {
-        inbox_refuse(api, row, err.text);
+        inbox_refuse(api, row, &err);
     }
     arena_free(&arena);
     return true;

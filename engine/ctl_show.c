@@ -330,8 +330,7 @@ struct str show_cause(struct ctl *ctl, const struct model_run *run)
     return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(why));
 }
 
-/* "2026-10-25T02:30:00Z (5m ago)" */
-static struct str time_and_age(struct ctl *ctl, struct wall at)
+struct str show_when(struct ctl *ctl, struct wall at)
 {
     if (!wall_is_set(at))
         return STR("");
@@ -366,13 +365,13 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
     if (str_eq_z(run->state, "queued"))
         show_field(ctl, "starts", text_time(run->start_at, &ctl->scratch));
     show_field(ctl, str_eq_z(run->state, "queued") ? "submitted" : "started",
-               time_and_age(ctl, run->created_at));
-    show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
+               show_when(ctl, run->created_at));
+    show_field(ctl, "ended", show_when(ctl, run->ended_at));
     if (wall_is_set(run->removed_at))
         show_field(ctl, "removed",
                    arena_printf(&ctl->scratch,
                                 STR_FMT ": its input, output and history, by retention",
-                                STR_ARG(time_and_age(ctl, run->removed_at))));
+                                STR_ARG(show_when(ctl, run->removed_at))));
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))

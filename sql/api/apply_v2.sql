@@ -220,7 +220,9 @@ begin
     -- 8. The requests that led to all this.
     if p_inbox is not null then
         update saga.inbox i
-           set outcome = u.outcome, answer = u.answer, settled_at = clock_timestamp()
+           set outcome = split_part(u.outcome, ':', 1),
+               code = nullif(split_part(u.outcome, ':', 2), ''), answer = u.answer,
+               settled_at = clock_timestamp()
           from (select * from unnest(p_inbox) offset 0) u
          where i.shard = u.shard and i.id = u.id and i.outcome is null;
         get diagnostics v_done = row_count;
