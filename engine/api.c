@@ -256,8 +256,7 @@ static void ready(struct api *api, struct control_request *request)
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* Cuts the next segment off the path "/a/b/c"; absent at the end. */
-static struct str segment_next(struct str *path)
+struct str segment_next(struct str *path)
 {
     if (!path->len || path->ptr[0] != '/')
         return STR_NONE;
@@ -337,10 +336,11 @@ static bool may_call(struct api *api, struct control_request *request)
     enum access_role needed = access_role_needed(control_method(request), control_path(request));
     if (held >= needed)
         return true;
-    control_problem(request, 403, "permission", NULL,
-                    "this needs the role \"%s\"; " STR_FMT " %s%s%s", access_role_name(needed),
-                    STR_ARG(control_actor(request)), held ? "has \"" : "has no role",
-                    held ? access_role_name(held) : "", held ? "\"" : "");
+    call_deny(api, request,
+              arena_printf(control_arena(request), "this needs the role \"%s\"; " STR_FMT " %s%s%s",
+                           access_role_name(needed), STR_ARG(control_actor(request)),
+                           held ? "has \"" : "has no role", held ? access_role_name(held) : "",
+                           held ? "\"" : ""));
     return false;
 }
 

@@ -45,6 +45,13 @@ static void refusal_keep(struct verb_call *call, const struct err *refusal)
                             arena_str(arena, verb->step).ptr,   arena_str(arena, verb->actor).ptr,
                             arena_str(arena, verb->reason).ptr, refusal->text};
     call->refusal = *refusal;
+    if (refusal->code == ERR_PERMISSION) {
+        struct denial_act act = {str_z(params[0]), verb->run_id, verb->step, verb->reason};
+        if (!denial_keep(call->api, call->request, &act, str_z(call->refusal.text), refusal_kept,
+                         call))
+            problem_err(call->request, refusal);
+        return;
+    }
     store_pg_query(call->api->o.store, "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)",
                    params, ARRAY_LEN(params), refusal_kept, call);
 }
@@ -120,8 +127,8 @@ static void verb_answered(void *arg, const struct runner_answer *answer)
     FAILPOINT("verb_answer");
     if (answer->removed && call->verb.kind == EVENT_ANSWER)
         late_answer_keep(call, &answer->err);
-    else if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
-             call->verb.kind != EVENT_ANSWER)
+    else if ((answer->err.code == ERR_CONFLICT || answer->err.code == ERR_PERMISSION) &&
+             call->verb.kind != EVENT_SIGNAL && call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
     else if (answer->err.code)
         problem_err(call->request, &answer->err);

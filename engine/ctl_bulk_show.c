@@ -157,11 +157,11 @@ static void report_print(struct ctl *ctl, const struct json *bulk)
 static int bulk_list(struct ctl *ctl)
 {
     static const struct rows_column columns[] = {
-        {"BULK", "bulk_id", ROWS_TEXT, false},  {"VERB", "verb", ROWS_TEXT, false},
-        {"STATE", "state", ROWS_TEXT, false},   {"TOTAL", "total", ROWS_COUNT, false},
-        {"DONE", "done", ROWS_COUNT, false},    {"REFUSED", "refused", ROWS_COUNT, false},
-        {"LOST", "lost", ROWS_COUNT, true},     {"AGE", "at", ROWS_AGE, false},         {"BY", "actor", ROWS_TEXT, true},
-        {"REASON", "reason", ROWS_TEXT, false},
+        {"BULK", "bulk_id", ROWS_TEXT, false}, {"VERB", "verb", ROWS_TEXT, false},
+        {"STATE", "state", ROWS_TEXT, false},  {"TOTAL", "total", ROWS_COUNT, false},
+        {"DONE", "done", ROWS_COUNT, false},   {"REFUSED", "refused", ROWS_COUNT, false},
+        {"LOST", "lost", ROWS_COUNT, true},    {"AGE", "at", ROWS_AGE, false},
+        {"BY", "actor", ROWS_TEXT, true},      {"REASON", "reason", ROWS_TEXT, false},
     };
     struct ctl_reply reply;
     int code = ctl_get(ctl, STR("/v1/bulk"), &reply, NULL);

@@ -173,6 +173,10 @@ def by_whom(env):
         assert env.wait_state(name) == "completed"
         row = env.rows("select actor from saga.approvals where run_id = '%s'" % name)[0]
         assert row["actor"] == "role:ada", row
+        told = [(row["actor"], row["reason"], row["outcome"][:8]) for row in env.rows(
+            "select * from saga.audit where run_id = '%s' and verb = 'approve' order by no" % name)]
+        assert told == [("uid:0", "x", "refused:"), ("role:postgres", "same person", "refused:"),
+                        ("role:ada", "I am ada", "done")], told
     env.sql("drop role ada")
 
 
