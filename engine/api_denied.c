@@ -1,6 +1,6 @@
 /*
- * api_denied.c: what people asked for without having the right to: told in the audit, within bounds,
- * so that nobody who may do nothing can fill it.
+ * api_denied.c: what people asked for without having the right to: told in the audit, within
+ * bounds, so that nobody who may do nothing can fill it.
  */
 #include "engine/api_impl.h"
 #include "engine/key.h"
@@ -50,12 +50,10 @@ bool denial_keep(struct api *api, struct control_request *request, const struct 
     if (before)
         why = arena_printf(arena, STR_FMT " (%llu others before were not kept)", STR_ARG(why),
                            (unsigned long long)before);
-    const char *params[] = {arena_str(arena, act->verb).ptr,
-                            arena_str(arena, act->run_id).ptr,
-                            arena_str(arena, act->step).ptr,
-                            arena_str(arena, control_actor(request)).ptr,
-                            arena_str(arena, act->reason).ptr,
-                            arena_str(arena, why).ptr};
+    const char *params[] = {
+        arena_str(arena, act->verb).ptr,   arena_str(arena, act->run_id).ptr,
+        arena_str(arena, act->step).ptr,   arena_str(arena, control_actor(request)).ptr,
+        arena_str(arena, act->reason).ptr, arena_str(arena, why).ptr};
     store_pg_query(api->o.store, "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)", params,
                    ARRAY_LEN(params), done, arg);
     return true;

@@ -9,6 +9,9 @@
 #include "engine/ctl_verbs.h"
 #include "engine/decide.h"
 
+#include <ctype.h>
+#include <stdio.h>
+
 static void line_add(struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void line_add(struct ctl *ctl, const char *fmt, ...)
 {
@@ -334,10 +337,49 @@ static int run_explain(struct ctl *ctl)
 /* --- a code, the states ------------------------------------------------------------------------
  */
 
+/* A letter and three digits: meant as a code, whether there is one. */
+static bool looks_like_code(const char *text)
+{
+    return isalpha((unsigned char)text[0]) && strlen(text) == 4 &&
+           strspn(text + 1, "0123456789") == 3;
+}
+
 static bool is_code(const char *text)
 {
-    return (text[0] == 'E' || text[0] == 'W') && strlen(text) == 4 &&
-           strspn(text + 1, "0123456789") == 3;
+    return (text[0] == 'E' || text[0] == 'W') && looks_like_code(text);
+}
+
+/* The codes of a letter from one number on, as many as there are below another. */
+static struct str codes_list(struct ctl *ctl, char letter, unsigned from, unsigned below)
+{
+    struct buf list = {0};
+    for (unsigned n = from; n < below; n++) {
+        char code[8];
+        snprintf(code, sizeof(code), "%c%03u", letter, n);
+        if (dsl_explain(code))
+            buf_printf(&list, "%s%s", list.len ? " " : "", code);
+    }
+    struct str text = arena_str(&ctl->scratch, buf_str(&list));
+    buf_free(&list);
+    return text;
+}
+
+/* Which codes there are instead. */
+static void code_hint(struct ctl *ctl, const char *code)
+{
+    char letter = (char)toupper((unsigned char)code[0]);
+    unsigned hundred = (unsigned)(code[1] - '0') * 100;
+    struct str upper = arena_printf(&ctl->scratch, "%c%s", letter, code + 1);
+    struct str alike = codes_list(ctl, letter, hundred, hundred + 100);
+    if (dsl_explain(upper.ptr))
+        ctl_hint(ctl, "  the code is written with a capital: sagactl explain " STR_FMT,
+                 STR_ARG(upper));
+    else if (alike.len)
+        ctl_hint(ctl, "  of its kind there are " STR_FMT, STR_ARG(alike));
+    else
+        ctl_hint(ctl, "  a code is E (an error) or W (a warning) with the number that validate "
+                      "prints: E0.. about YAML, E1.. the form, E2.. expressions, E3.. the saga, "
+                      "E4.. tests");
 }
 
 static int code_explain(struct ctl *ctl, const char *code)
@@ -345,6 +387,7 @@ static int code_explain(struct ctl *ctl, const char *code)
     const char *page = dsl_explain(code);
     if (!page) {
         ctl_say(ctl, "there is no diagnostic with the code %s", code);
+        code_hint(ctl, code);
         return CTL_NOT_FOUND;
     }
     buf_add_z(&ctl->out, page);
@@ -412,5 +455,8 @@ int ctl_verb_explain(struct ctl *ctl)
         return states_explain(ctl);
     if (is_code(ctl->args[0]))
         return code_explain(ctl, ctl->args[0]);
-    return run_explain(ctl);
+    int code = run_explain(ctl);
+    if ((code == CTL_NOT_FOUND || code == CTL_UNREACHABLE) && looks_like_code(ctl->args[0]))
+        code_hint(ctl, ctl->args[0]);
+    return code;
 }
