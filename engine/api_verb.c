@@ -121,12 +121,36 @@ static void late_answer_keep(struct verb_call *call, const struct err *refusal)
                    ARRAY_LEN(params), late_answer_kept, call);
 }
 
+static void verb_repeated(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    if (!answer->err.code && answer->text.ptr)
+        verb_reply(call->request, call->verb.run_id, run_state_of(answer->text));
+    else
+        refusal_keep(call, &call->refusal);
+}
+
+/* By the time that a retry comes again the run goes on: it was obeyed already if it is the same. */
+static void retry_compare(struct verb_call *call, const struct err *refusal)
+{
+    struct arena *arena = control_arena(call->request);
+    struct str body = verb_body(call, arena);
+    const char *params[] = {arena_str(arena, call->verb.run_id).ptr,
+                            arena_str(arena, call->verb.actor).ptr, body.ptr};
+    call->refusal = *refusal;
+    store_pg_query(call->api->o.store, "select saga.retry_repeated_v1($1, $2, $3)", params,
+                   ARRAY_LEN(params), verb_repeated, call);
+}
+
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
     if (answer->removed && call->verb.kind == EVENT_ANSWER)
         late_answer_keep(call, &answer->err);
+    else if (answer->err.code == ERR_CONFLICT && call->verb.kind == EVENT_RETRY &&
+             !answer->removed)
+        retry_compare(call, &answer->err);
     else if ((answer->err.code == ERR_CONFLICT || answer->err.code == ERR_PERMISSION) &&
              call->verb.kind != EVENT_SIGNAL && call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
