@@ -148,8 +148,7 @@ static void verb_answered(void *arg, const struct runner_answer *answer)
     FAILPOINT("verb_answer");
     if (answer->removed && call->verb.kind == EVENT_ANSWER)
         late_answer_keep(call, &answer->err);
-    else if (answer->err.code == ERR_CONFLICT && call->verb.kind == EVENT_RETRY &&
-             !answer->removed)
+    else if (answer->err.code == ERR_CONFLICT && call->verb.kind == EVENT_RETRY && !answer->removed)
         retry_compare(call, &answer->err);
     else if ((answer->err.code == ERR_CONFLICT || answer->err.code == ERR_PERMISSION) &&
              call->verb.kind != EVENT_SIGNAL && call->verb.kind != EVENT_ANSWER)

@@ -101,13 +101,13 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     if (str_eq_z(step->state, "retrying"))
         tries = STR("");
     if (step->folded.len) {
-        line_add(ctl, "  " STR_FMT " is a loop over " STR_FMT ".", STR_ARG(step->id),
+        line_add(ctl, "  " STR_FMT " is a loop over " STR_FMT ".", STR_ARG(step->label),
                  STR_ARG(step->folded));
         return;
     }
     bool failed = str_eq_z(step->state, "refused") || str_eq_z(step->state, "unknown") ||
                   str_eq_z(step->state, "retrying");
-    line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),
+    line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->label), said, STR_ARG(tries),
              STR_ARG(failed ? why : STR(".")));
     if (!step->unknown.undo)
         unknown_explain(ctl, step);
@@ -136,7 +136,7 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
     case MODEL_SKIPPED:
     case MODEL_WITHDRAWN: return;
     }
-    line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->id), said, error.len ? ": " : ".",
+    line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->label), said, error.len ? ": " : ".",
              STR_ARG(error));
     if (step->unknown.undo)
         unknown_explain(ctl, step);
@@ -291,7 +291,7 @@ static void undo_prospects_explain(struct ctl *ctl, const struct model_run *run)
         const char *left = items ? NULL : undo_left(step, backward);
         undo_items_explain(ctl, step, step + 1, items, backward);
         if (left && !step->items)
-            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->id), left);
+            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->label), left);
         end -= items + 1;
     }
     bool any = ctl->out.len > start;

@@ -52,7 +52,14 @@ static struct model_unknown unknown_read(const struct json *json)
     };
 }
 
-static struct model_step step_read(const struct json *json)
+struct str model_label(struct str step, struct str item_text, struct arena *arena)
+{
+    return item_text.len
+               ? arena_printf(arena, STR_FMT " (" STR_FMT ")", STR_ARG(step), STR_ARG(item_text))
+               : step;
+}
+
+static struct model_step step_read(const struct json *json, struct arena *arena)
 {
     struct model_step step = {
         .id = text_of(json, "id"),
@@ -84,6 +91,11 @@ static struct model_step step_read(const struct json *json)
     };
     if (!step.id.len) /* rows of the view carry the other name */
         step.id = text_of(json, "step_id");
+    struct str item_text = text_of(json, "item_text");
+    const char *dot = item_text.len ? memchr(step.id.ptr, '.', step.id.len) : NULL;
+    struct str loop = {step.id.ptr, dot ? (size_t)(dot - step.id.ptr) : step.id.len};
+    step.label = model_label(step.id, item_text, arena);
+    step.short_label = model_label(loop, item_text, arena);
     return step;
 }
 
@@ -133,7 +145,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         run.reason = text_of(json, "park_reason");
     run.steps = arena_array(arena, struct model_step, MAX(run.steps_count, 1u));
     for (uint32_t i = 0; i < run.steps_count; i++)
-        run.steps[i] = step_read(steps->items[i]);
+        run.steps[i] = step_read(steps->items[i], arena);
     return run;
 }
 

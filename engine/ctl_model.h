@@ -20,6 +20,8 @@ struct model_unknown {
 };
 
 struct model_step {
+    struct str label;       /* as people are told of it; the verbs take `id` */
+    struct str short_label; /* without the hash: "send (Anna B)" */
     struct str id, effect, state, compensation_state, key, compensation_key;
     int64_t attempts, compensation_attempts;
     const struct json *output, *error, *compensation_error; /* NULL: none */
@@ -54,6 +56,10 @@ struct model_run {
     struct model_step *steps;
     uint32_t steps_count;
 };
+
+/* "send.131574c87834d71ca6ab77ff67e15a66 (Anna B)": a step, and what its item is called where its
+ * id holds a hash of that; without an item_text just the step. */
+struct str model_label(struct str step, struct str item_text, struct arena *arena);
 
 struct model_run model_run_read(const struct json *json, struct arena *arena);
 

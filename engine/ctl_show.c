@@ -85,7 +85,7 @@ void show_steps(struct ctl *ctl, const struct model_run *all)
     table_column(&table, "");
     for (uint32_t i = 0; i < run->steps_count; i++) {
         const struct model_step *step = &run->steps[i];
-        table_add(&table, step->id, PAINT_NONE);
+        table_add(&table, step->label, PAINT_NONE);
         table_add(&table, step->effect, PAINT_DIM);
         table_add(&table, step->state, text_state_paint(step->state));
         table_add(&table, step->compensation_state, text_state_paint(step->compensation_state));
@@ -112,7 +112,7 @@ void show_unknowns(struct ctl *ctl, const struct model_run *run)
         if (shown > MODEL_ITEMS_SHOWN && ctl->format != CTL_FORMAT_WIDE)
             continue;
         buf_add_z(&ctl->out, "  ");
-        text_add(&ctl->out, step->id);
+        text_add(&ctl->out, step->label);
         buf_add_z(&ctl->out, step->unknown.undo ? ":compensate is " : " is ");
         text_add(&ctl->out, model_unknown_text(step, ctl_now(), &ctl->scratch));
         buf_add_char(&ctl->out, '\n');
@@ -212,6 +212,14 @@ static struct str loop_of(const struct json *entry)
     return dot ? (struct str){step.ptr, (size_t)(dot - step.ptr)} : STR("");
 }
 
+static struct str label_of(const struct model_run *run, struct str id)
+{
+    for (uint32_t i = 0; i < run->steps_count; i++)
+        if (str_eq(run->steps[i].id, id))
+            return run->steps[i].label;
+    return id;
+}
+
 /* How many entries from `at` on say the same about items of one loop; at least 1. */
 static uint32_t residue_alike(const struct json *residue, uint32_t at)
 {
@@ -254,7 +262,7 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
         } else {
             row++;
         }
-        table_add(&table, step, PAINT_NONE);
+        table_add(&table, label_of(run, step), PAINT_NONE);
         table_add(&table, meaning ? str_z(meaning) : why,
                   str_eq(why, STR("declared")) ? PAINT_NONE : PAINT_YELLOW);
         table_add(&table,

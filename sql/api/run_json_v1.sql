@@ -28,7 +28,9 @@ begin
                  where t.shard = v_shard and t.run_id = p_run_id);
     end if;
     return (with places as materialized ( -- of the items of loops, by their keys
-        select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of
+        select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of,
+               jsonb_object_agg(i.pair ->> 0, i.pair ->> 2)
+                   filter (where i.pair ->> 2 is not null) as said
           from saga.effect e
          cross join lateral json_array_elements(e.items) with ordinality i (pair, place)
          where e.shard = v_shard and e.run_id = p_run_id and e.item = '' and e.items is not null
@@ -121,6 +123,7 @@ begin
                        'compensation_started_at', saga.time_text(s.compensation_started_at),
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
                        'next_at', saga.time_text(s.next_at), 'items', s.items,
+                       'item_text', p.said ->> s.item,
                        'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
                        'compensation_queue', y.said ->> 'compensation_queue',
                        'unknown', u.of -> s.step_id,

@@ -2,7 +2,17 @@
 create or replace view saga.timeline as
 select t.at, t.run_id, t.step_id, t.what, t.detail,
        (pg_catalog.row_number() over (partition by t.run_id order by t.at, t.rank, t.tie))::integer
-           as seq
+           as seq,
+       case when pg_catalog.split_part(t.step_id, '.', 2) ~ '^[0-9a-f]{32}$' -- a hash
+            then (select p.pair ->> 2
+                    from saga.effect l
+                   cross join lateral pg_catalog.json_array_elements(l.items) p (pair)
+                   where l.shard = saga.shard_of(t.run_id) and l.run_id = t.run_id
+                     and l.step_id = pg_catalog.split_part(t.step_id, '.', 1) and l.item = ''
+                     and l.direction = 'execute' and l.items is not null
+                     and pg_catalog.pg_column_size(l.items) <= 16384
+                     and p.pair ->> 0 = pg_catalog.split_part(t.step_id, '.', 2)
+                   limit 1) end as item_text
   from (
     select r.created_at as at, r.run_id, null::text as step_id, 'submitted' as what,
            'by ' || r.actor as detail, 0 as rank, 0 as tie
@@ -83,4 +93,7 @@ comment on column saga.timeline.run_id is 'the run';
 comment on column saga.timeline.step_id is 'the step instance; null: the run itself';
 comment on column saga.timeline.what is 'what happened, in a word or two';
 comment on column saga.timeline.detail is 'more of it, in one line; null: there is no more';
+comment on column saga.timeline.item_text is
+    'what the item is called, where its name in keys is a hash of that; null: it is none, or its loop '
+    'is large (sagactl events tells it)';
 comment on column saga.timeline.seq is 'place in the history of the run, from 1';
