@@ -18,6 +18,7 @@
 
 #include "dsl/services.h"
 #include "engine/access.h"
+#include "engine/alerts.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/egress.h"
@@ -38,7 +39,8 @@ struct config {
     const struct plan_service *services;
     const struct config_pair *secrets; /* name and source */
     const char *const *env_names;
-    uint16_t services_count, secrets_count, env_count;
+    const struct alert_target *alerts;
+    uint16_t services_count, secrets_count, env_count, alerts_count;
     const char *exec_directory;
     const struct json *people; /* as engine/approval.h reads it; NULL: nobody is named */
     struct egress egress;

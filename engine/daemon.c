@@ -1,5 +1,6 @@
 #include "engine/daemon.h"
 
+#include "engine/alerts.h"
 #include "engine/api.h"
 #include "engine/breakers.h"
 #include "engine/failpoint.h"
@@ -43,6 +44,7 @@ struct daemon {
     struct bulks *bulks;
     struct breakers *breakers;
     struct late_answers *late_answers;
+    struct alerts *alerts;
     struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -300,7 +302,10 @@ static void daemon_problem(void *arg, const struct err *err, bool is_final)
 static void daemon_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
 {
     struct daemon *daemon = arg;
-    runner_reply(daemon->runner, invocation_id, reply);
+    if (alerts_sent(invocation_id))
+        alerts_reply(daemon->alerts, invocation_id, reply);
+    else
+        runner_reply(daemon->runner, invocation_id, reply);
 }
 
 static void daemon_changed(void *arg, const struct run *run)
@@ -441,6 +446,19 @@ static void runner_open(struct daemon *daemon)
     breakers_run(daemon->breakers, daemon->runner);
 }
 
+static void alerts_open(struct daemon *daemon)
+{
+    struct alerts_options options = {.loop = daemon->o.loop,
+                                     .runner = daemon->runner,
+                                     .store = daemon->store,
+                                     .invoke = invoke_port(daemon->invoke),
+                                     .secrets = daemon->secrets,
+                                     .daemon = daemon->o.name,
+                                     .targets = daemon->o.config->alerts,
+                                     .count = daemon->o.config->alerts_count};
+    daemon->alerts = alerts_new(&options);
+}
+
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof(*daemon));
@@ -458,6 +476,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     sql_open(daemon);
     runner_open(daemon);
     daemon->bulks = bulks_new(options->loop, daemon->runner, daemon->store);
+    alerts_open(daemon);
     struct api_options api = {.loop = options->loop,
                               .access = &options->config->access,
                               .runner = daemon->runner,
@@ -517,6 +536,7 @@ void daemon_close(struct daemon *daemon)
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
     late_answers_free(daemon->late_answers);
+    alerts_free(daemon->alerts);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -577,6 +597,7 @@ void daemon_drain(struct daemon *daemon)
     retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);
     breakers_stop(daemon->breakers);
+    alerts_stop(daemon->alerts);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

@@ -1,4 +1,5 @@
-/* late_answers.c: a list of rows for the inbox, put one after another when the database is there. */
+/* late_answers.c: a list of rows for the inbox, put one after another when the database is there.
+ */
 #include "engine/late_answers.h"
 
 #include "engine/base/json.h"

@@ -48,7 +48,8 @@ void stray_tell(struct runner *runner, struct run *run, const struct effect_ref 
     struct arena scratch = {0};
     struct verdict verdict;
     struct run_decision out = {0};
-    const struct run_event event = {.kind = EVENT_REPLY, .now = runner->now, .env = runner->config.env};
+    const struct run_event event = {
+        .kind = EVENT_REPLY, .now = runner->now, .env = runner->config.env};
     struct draft draft = {.run = run, .event = &event, .scratch = &scratch, .out = &out};
     attempt_judge(&draft, instance, ref->direction, reply, &verdict);
     if (verdict.outcome == OUTCOME_APPLIED || verdict.outcome == OUTCOME_REFUSED) {
