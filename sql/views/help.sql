@@ -42,7 +42,8 @@ select h.topic, h.try_this
       (29, 'what became doubtful by that?', 'select * from saga.suspects; '
            'select * from saga.lost_starts'),
       (30, 'who sees which tenants?', 'select * from saga.tenants'),
-      (31, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (31, 'who was told of what?', 'select * from saga.alerts order by since desc'),
+      (32, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';
