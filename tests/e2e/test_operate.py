@@ -502,6 +502,8 @@ def what_stopped_it(env):
     assert env.sql("select detail from saga.why_not_compensated where run_id = 'r1'") == \
         "409 refund_closed: closed on Monday"
     assert env.sql("select step_id from saga.stuck where run_id = 'r1'") == "charge"
+    alert = env.rows("select saga.alerts_take_v1('a test', -1, array['parked']) as told")[0]["told"]
+    assert [run["code"] for run in alert["parked"]["runs"]] == ["refund_closed"], alert
     own = daemon.show("r1")["error"]
     assert (own["step"], own["code"], own["message"]) == (None, "operator", "sent back"), own
     error = "charge: 409 refund_closed: closed on Monday"
