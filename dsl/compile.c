@@ -93,6 +93,18 @@ static void run_id_compile(struct compiler *cx, const struct node *node)
         run_id_check(cx, node);
 }
 
+/* Of the input alone: every daemon, and every later look, finds the same value. */
+static void lock_compile(struct compiler *cx, const struct node *node)
+{
+    const struct expr_rules rules = {
+        .where = "`lock`", .roots = ROOT_INPUT, .step = PLAN_STEP_NONE};
+    if (!node)
+        return;
+    cx->plan->lock = text_template_compile(cx, node, &rules);
+    if (node->kind == NODE_TEXT && !node->text.len)
+        node_error(cx, "E106", node, "a lock is a text that is not empty");
+}
+
 static void defaults_compile(struct compiler *cx, const struct node *root)
 {
     const struct node *defaults = node_get(root, "defaults"), *node;
@@ -581,6 +593,7 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
     services_compile(cx, node_get(root, "services"));
     steps_order(cx, node_get(root, "steps"));
     run_id_compile(cx, node_get(root, "run_id"));
+    lock_compile(cx, node_get(root, "lock"));
     for (uint16_t i = 0; i < cx->plan->steps_count; i++)
         failure_compile(cx, i);
     for (uint16_t i = 0; i < cx->plan->steps_count; i++)

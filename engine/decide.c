@@ -80,12 +80,41 @@ struct wall decide_compensate_until(const struct draft *draft)
     return budget_us ? wall_add(draft->event->now, budget_us) : WALL_NONE;
 }
 
+/* A run holds its lock from the first time that it is running until it ends. One that is opened
+ * again after that holds none, nor does one that was opened again and waited for a person. */
+static bool lock_is_lost(const struct run *run)
+{
+    return run->start.lock.len && (run_state_is_terminal(run->now.state) ||
+                                   run->now.reason == PARK_LATE_SUCCESS);
+}
+
+static void lock_ask(struct draft *draft)
+{
+    draft->run->lock_asked = true;
+    draft_command(draft, &(struct run_command){.kind = COMMAND_LOCK});
+}
+
+/* The state in which the run goes back: `now` is still what it was. */
+static enum run_state back_state(const struct draft *draft)
+{
+    return lock_is_lost(draft->run) ? RUN_QUEUED : RUN_COMPENSATING;
+}
+
+/* What follows from a run's being opened again in the state of back_state. */
+static void back_begin(struct draft *draft)
+{
+    if (draft->run->now.state == RUN_QUEUED)
+        lock_ask(draft);
+    else
+        decide_backward(draft);
+}
+
 /* One transaction raises the turn and sets the direction; from here nothing is claimed forward. */
 void decide_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
 {
     struct record_run now = draft->run->now;
     ASSERT(now.direction == DIRECTION_EXECUTE);
-    now.state = RUN_COMPENSATING;
+    now.state = back_state(draft);
     now.direction = DIRECTION_COMPENSATE;
     now.turn++;
     now.cause = cause;
@@ -99,8 +128,9 @@ void decide_turn(struct draft *draft, enum run_cause cause, const struct instanc
     draft_run(draft, &now);
     draft_event(draft, "turned back", decide_instance_name(draft, step),
                 str_z(run_cause_name(cause)));
-    unwind_begin(draft);
-    decide_backward(draft);
+    if (now.state == RUN_COMPENSATING)
+        unwind_begin(draft);
+    back_begin(draft);
 }
 
 static void run_complete(struct draft *draft)
@@ -141,9 +171,49 @@ bool decide_is_active(const struct run *run)
     return run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING;
 }
 
+/* A run that was opened again holds its lock again: it goes back. */
+static void queued_back(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    now.state = RUN_COMPENSATING;
+    now.compensate_until = decide_compensate_until(draft);
+    draft_run(draft, &now);
+    decide_recover_sides(draft); /* nobody waits for what it had in flight when it was closed */
+    unwind_begin(draft);
+}
+
+/* A queued run begins once its time has come and it holds its lock. */
+static void queued_due(struct draft *draft)
+{
+    const struct run *run = draft->run;
+    const struct run_event *event = draft->event;
+    struct record_run now = run->now;
+    if (now.state != RUN_QUEUED)
+        return;
+    bool forward = now.direction == DIRECTION_EXECUTE;
+    if (run->start.lock.len && forward && wall_passed(run->start.deadline_at, event->now)) {
+        decide_turn(draft, CAUSE_DEADLINE, NULL);
+        return;
+    }
+    if (now.paused || event->hold ||
+        (wall_is_set(run->start.start_at) && !wall_passed(run->start.start_at, event->now)))
+        return;
+    if (run->start.lock.len && event->kind != EVENT_LOCKED) {
+        lock_ask(draft);
+        return;
+    }
+    if (!forward) {
+        queued_back(draft);
+        return;
+    }
+    now.state = RUN_RUNNING;
+    draft_run(draft, &now);
+}
+
 static void start_decide(struct draft *draft)
 {
     draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
+    queued_due(draft);
     if (decide_is_active(draft->run)) /* else it is queued */
         decide_advance(draft);
 }
@@ -226,18 +296,6 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     } else if (side->state == STEP_WAITING) {
         wait_end(draft, instance, direction);
     }
-}
-
-/* A queued run begins once its time has come. */
-static void queued_due(struct draft *draft)
-{
-    const struct run *run = draft->run;
-    struct record_run now = run->now;
-    if (now.state != RUN_QUEUED || now.paused || draft->event->hold ||
-        !wall_passed(run->start.start_at, draft->event->now))
-        return;
-    now.state = RUN_RUNNING;
-    draft_run(draft, &now);
 }
 
 static struct instance *due_instance(struct due_node *due)
@@ -373,12 +431,14 @@ static void recover_decide(struct draft *draft)
 void decide_unpark(struct draft *draft)
 {
     struct record_run now = draft->run->now;
-    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
+    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : back_state(draft);
     now.reason = PARK_NONE;
     now.residue = STR_NONE;
     if (now.direction == DIRECTION_COMPENSATE)
         now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
+    if (now.state == RUN_QUEUED)
+        lock_ask(draft);
 }
 
 /* A crash loop, a quarantine and a late success park a run with claims whose answers nobody waits
@@ -418,10 +478,10 @@ static void success_is_late(struct draft *draft)
         decide_park(draft, PARK_LATE_SUCCESS, NULL);
         return;
     }
-    now.state = RUN_COMPENSATING;
+    now.state = lost ? RUN_QUEUED : RUN_COMPENSATING;
     now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
-    decide_backward(draft);
+    back_begin(draft);
 }
 
 void decide_ended(struct draft *draft)
@@ -445,8 +505,8 @@ void decide_ended(struct draft *draft)
             residue_renew(draft);
         return;
     case RUN_COMPLETED: residue_renew(draft); return; /* it is what the run wanted */
-    case RUN_NONE:
-    case RUN_QUEUED: break;
+    case RUN_QUEUED: return;                          /* it is seen when the run goes on */
+    case RUN_NONE: break;
     }
     ASSERT(!"a run whose sides can end");
 }
@@ -515,6 +575,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_REPLY: reply_decide(&draft); break;
     case EVENT_DUE: decide_due(&draft); break;
     case EVENT_RECOVER: recover_decide(&draft); break;
+    case EVENT_LOCKED: decide_due(&draft); break;
     case EVENT_TAKE:
     case EVENT_COMPLETE:
     case EVENT_FAIL:
@@ -545,8 +606,12 @@ static struct wall heap_due(const struct heap *heap)
 
 struct wall run_due(const struct run *run)
 {
-    if (run->now.state == RUN_QUEUED && !run->now.paused)
-        return run->start.start_at;
+    if (run->now.state == RUN_QUEUED) {
+        bool waits = run->now.paused || run->lock_asked;
+        bool limited = run->start.lock.len && run->now.direction == DIRECTION_EXECUTE;
+        return wall_first(waits ? WALL_NONE : run->start.start_at,
+                          limited ? run->start.deadline_at : WALL_NONE);
+    }
     if (!decide_is_active(run))
         return WALL_NONE;
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));

@@ -18,6 +18,7 @@
     X(EVENT_REPLY, "reply")     /* an attempt ended */                                         \
     X(EVENT_DUE, "due")         /* run_due has passed */                                       \
     X(EVENT_RECOVER, "recover") /* ownership gained: attempts without an answer are unknown */ \
+    X(EVENT_LOCKED, "locked")   /* the run holds its lock, and will until its end is durable */ \
     /* workers: see task.h */                                                                  \
     X(EVENT_TAKE, "take")                                                                      \
     X(EVENT_COMPLETE, "complete")                                                              \
@@ -105,6 +106,7 @@ enum run_command_kind {
     COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
     COMMAND_OFFER,        /* a worker may take it */
     COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */
+    COMMAND_LOCK,         /* ask for the run's lock: EVENT_LOCKED once it is held */
 };
 
 struct run_command {

@@ -65,8 +65,8 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
         .index = -1,
         .env = render->env,
         .run_id = run->id,
-        .started_at = record_start_state(&run->start) == RUN_QUEUED ? run->start.start_at
-                                                                    : run->start.created_at,
+        .started_at = run->start.start_at.us > run->start.created_at.us ? run->start.start_at
+                                                                        : run->start.created_at,
         .now = render->now,
         .step = render_scope_step,
         .step_arg = kept,

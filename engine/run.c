@@ -136,9 +136,10 @@ bool run_state_is_terminal(enum run_state state)
 
 const struct run_transition run_transitions[] = {
     {RUN_NONE, RUN_RUNNING, "submitted"},
-    {RUN_NONE, RUN_QUEUED, "submitted, to start later"},
-    {RUN_QUEUED, RUN_RUNNING, "its time has come"},
-    {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
+    {RUN_NONE, RUN_QUEUED, "submitted, to start later or with a `lock`"},
+    {RUN_QUEUED, RUN_RUNNING, "its time has come, and it holds its lock"},
+    {RUN_QUEUED, RUN_COMPENSATING,
+     "cancel, its deadline, or a run that was opened again holds its lock"},
     {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
     {RUN_COMPLETED, RUN_COMPENSATING,
@@ -156,7 +157,10 @@ const struct run_transition run_transitions[] = {
     {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
     {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
     {RUN_PARKED, RUN_ABANDONED, "abandon"},
+    {RUN_COMPLETED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
     {RUN_COMPENSATED, RUN_COMPENSATING, "a step that counted as not applied was applied after all"},
+    {RUN_COMPENSATED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
+    {RUN_PARKED, RUN_QUEUED, "a person lets an abandoned run go back that has a lock"},
     {RUN_ABANDONED, RUN_PARKED, "a step that counted as not applied was applied after all"},
 };
 const size_t run_transitions_count = ARRAY_LEN(run_transitions);
@@ -270,7 +274,8 @@ static struct str text_keep(struct run *run, struct str old, struct str new)
 
 enum run_state record_start_state(const struct record_start *start)
 {
-    return start->start_at.us > start->created_at.us ? RUN_QUEUED : RUN_RUNNING;
+    bool later = start->start_at.us > start->created_at.us;
+    return later || start->lock.len ? RUN_QUEUED : RUN_RUNNING;
 }
 
 static void start_apply(struct run *run, const struct record_start *start)
@@ -281,6 +286,7 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->start.actor = arena_str(&run->run_arena, start->actor);
     run->start.input = arena_str(&run->run_arena, start->input);
     run->start.parent = arena_str(&run->run_arena, start->parent.ptr ? start->parent : STR(""));
+    run->start.lock = arena_str(&run->run_arena, start->lock.ptr ? start->lock : STR(""));
     run->now.state = record_start_state(start);
     run->now.direction = DIRECTION_EXECUTE;
 }
@@ -531,6 +537,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->start.actor = arena_str(arena, record->start.actor);
         record->start.input = arena_str(arena, record->start.input);
         record->start.parent = arena_str(arena, record->start.parent);
+        record->start.lock = arena_str(arena, record->start.lock);
         break;
     case RECORD_CLAIM:
     case RECORD_EFFECT:

@@ -14,9 +14,10 @@
 #define RUN_ID_BYTES_MAX 94 /* submitted ids; see "Keys" in the README of engine/ */
 #define RUN_SHARDS 64       /* frozen by the first migration */
 #define RUN_DEPTH_MAX 16    /* children of children: a workflow that starts itself must end */
+#define RUN_LOCK_BYTES_MAX 200
 
 #define RUN_STATES(X)                                                            \
-    X(RUN_QUEUED, "queued")             /* accepted, nothing decided yet */      \
+    X(RUN_QUEUED, "queued")             /* waits for its time or its lock */     \
     X(RUN_RUNNING, "running")           /* forward */                            \
     X(RUN_COMPENSATING, "compensating") /* backward */                           \
     X(RUN_COMPLETED, "completed")       /* end: everything applied */            \
@@ -217,6 +218,7 @@ struct record_start {
     struct wall start_at; /* queued until then; none: started at once */
     struct str parent;    /* the run whose step it is; "" = none */
     uint16_t depth;       /* 0: no parent; see RUN_DEPTH_MAX */
+    struct str lock;      /* the value that it must hold before it does anything; "" = none */
     /* The database was restored: what the run did from then on may be missing. None: it was not, or
      * a person vouches for the run. Computed by the store from its rows. */
     struct wall suspect_from;
@@ -397,6 +399,7 @@ struct run {
     struct wall budget_told; /* memory only: the compensate_until that has passed and was seen to */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
+    bool lock_asked; /* memory only: the answer is the event that follows */
 };
 
 /* Takes a reference on the plan, copies the id. The run has no state until RECORD_START. */

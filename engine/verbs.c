@@ -632,6 +632,7 @@ void verb_decide(struct draft *draft)
     case EVENT_REPLY:
     case EVENT_DUE:
     case EVENT_RECOVER:
+    case EVENT_LOCKED:
     case EVENT_TAKE:
     case EVENT_COMPLETE:
     case EVENT_FAIL:
