@@ -39,6 +39,7 @@ struct pgconn {
     char **statements;
     unsigned statements_count;
     int64_t stall_us;
+    const struct pgconn *after;
     void *arg;
     void (*up)(void *arg);
     void (*down)(void *arg, const struct err *err, bool is_final);
@@ -100,6 +101,7 @@ struct pgconn *pgconn_open(struct loop *loop, const struct pgconn_options *optio
     for (unsigned i = 0; i < conn->statements_count; i++)
         conn->statements[i] = xstrdup(options->statements[i]);
     conn->stall_us = options->stall_us;
+    conn->after = options->after;
     conn->arg = options->arg;
     conn->up = options->up;
     conn->down = options->down;
@@ -299,6 +301,10 @@ static void start(struct pgconn *conn)
 {
     struct err err = {0};
     ASSERT(conn->state == PGCONN_DOWN && !conn->pg);
+    if (conn->after && !pgconn_is_up(conn->after)) {
+        loop_timer_set(conn->timer, PGCONN_AFTER_US);
+        return;
+    }
     conn->pg = connect_start(conn, &err);
     if (!conn->pg) {
         fail(conn, &err);

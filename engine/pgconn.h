@@ -25,6 +25,7 @@
 #define PGCONN_PARAMS_MAX 24
 #define PGCONN_RETRY_MIN_US (50 * MS_US)
 #define PGCONN_RETRY_MAX_US (5 * SECOND_US)
+#define PGCONN_AFTER_US (20 * MS_US) /* how often it is looked whether `after` is up */
 #define PGCONN_CONNECT_US (10 * SECOND_US) /* per attempt; the next one starts at the next host */
 
 struct pgconn;
@@ -42,6 +43,9 @@ struct pgconn_options {
     const char *const *statements; /* prepared on every new session, in this order */
     unsigned statements_count;
     int64_t stall_us; /* no byte for so long while something is outstanding: 0 = never */
+    /* Connects only while that one is up: where sessions are few, the first ones are made first.
+     * NULL: at once. It must outlive this one. */
+    const struct pgconn *after;
 
     void *arg;
     void (*up)(void *arg);
@@ -54,7 +58,7 @@ struct pgconn_options {
     const char *(*problem)(void *arg, const char *host, const struct sockaddr *peer);
 };
 
-/* All strings are copied. Starts to connect at once. */
+/* All strings are copied. Starts to connect at once, or after `after`. */
 struct pgconn *pgconn_open(struct loop *loop, const struct pgconn_options *options);
 /* Drops what is outstanding without an answer. Allowed in any callback. NULL is allowed. */
 void pgconn_close(struct pgconn *conn);

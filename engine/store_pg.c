@@ -119,9 +119,13 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     search.application = store->application[3];
     search.settings = patience;
     search.settings_count = ARRAY_LEN(patience);
+    /* In the order of need: where sessions are few, each of many daemons gets its first ones. */
     store->write = pgconn_open(loop, &write);
+    watch.after = store->write;
     store->watch = pgconn_open(loop, &watch);
+    read.after = store->watch;
     store->read = pgconn_open(loop, &read);
+    search.after = store->read;
     store->search = pgconn_open(loop, &search);
     return store;
 }
@@ -131,10 +135,10 @@ void store_pg_close(struct store_pg *store)
     if (!store)
         return;
     ASSERT(store->magic == STORE_MAGIC);
-    pgconn_close(store->write);
-    pgconn_close(store->watch);
-    pgconn_close(store->read);
     pgconn_close(store->search);
+    pgconn_close(store->read);
+    pgconn_close(store->watch);
+    pgconn_close(store->write);
     loop_defer_cancel(store->loop, &store->answers_call);
     while (store->in_flight)
         flight_free(store->in_flight);

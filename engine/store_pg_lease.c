@@ -649,7 +649,8 @@ void lease_tick(void *arg)
     if (store->ready && store->lease == LEASE_HELD && !store->renewing &&
         since_over(store->beat_at, RENEW_EVERY(store->ttl_us)))
         renew(store);
-    if (store->ready && store->lease_wanted &&
+    /* Who cannot load has no use for shards. */
+    if (store->ready && pgconn_is_up(store->watch) && store->lease_wanted &&
         (store->lease == LEASE_OFF || store->lease == LEASE_BUSY) &&
         since_over(store->tried_at, MIN(ACQUIRE_EVERY_US, LOOK_EVERY(store->ttl_us))))
         acquire(store);

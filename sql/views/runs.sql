@@ -1,6 +1,9 @@
+-- What a run waits for is looked up run by run, and only if it is asked for: joined, a planner without
+-- statistics may look through all that waits for each run.
 create or replace view saga.runs as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.state, r.paused, r.cause,
-       o.waiting_for, r.created_at, r.ended_at,
+       (select o.waiting_for from saga.waiting_v1 o
+         where o.shard = r.shard and o.run_id = r.run_id limit 1) as waiting_for, r.created_at, r.ended_at,
        coalesce(r.ended_at, pg_catalog.clock_timestamp()) - r.created_at as age,
        r.input, r.output, r.error, r.park_reason, r.deadline_at, r.residue, r.actor,
        r.shard, r.parent, r.start_at,
@@ -10,8 +13,7 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.state,
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
-  left join saga.workflow w on w.hash = k.workflow_hash
-  left join saga.waiting_v1 o on o.shard = r.shard and o.run_id = r.run_id;
+  left join saga.workflow w on w.hash = k.workflow_hash;
 comment on view saga.runs is 'Runs: one row each, finished ones too.';
 comment on column saga.runs.run_id is 'the id; what you ask for with sagactl show RUN';
 comment on column saga.runs.workflow is 'name of its workflow';

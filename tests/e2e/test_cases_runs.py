@@ -248,24 +248,26 @@ def a_poison_1_needed_now(env):
     for _ in range(3):
         daemon.kill()
         daemon.start("--lease", "2s")
-    wait_until("some are apart", lambda: 60 < int(env.sql(
+    wait_until("some are apart, some are loaded", lambda: 20 < int(env.sql(
         "select count(*) from saga.run where apart")) < 100)
     apart = [row["run_id"] for row in env.rows(
-        "select run_id from saga.run where apart order by run_id desc limit 40")]
+        "select run_id from saga.run where apart order by run_id desc limit 20")]
     for run in apart:
         env.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name "
                 "like 'sagad % watch' and datname = current_database()")
-        assert daemon.verb(run, "cancel").status in (200, 202), run
+        # 503 and the like: it did not get through; 409: it did, and the answer was lost.
+        wait_until("it gets through", lambda: daemon.verb(run, "cancel").status in (200, 202, 409))
+
     def cancelled(condition):
         return env.sql("select count(*) from saga.run r where %s and exists (select from saga.event "
                        "e where e.shard = r.shard and e.run_id = r.run_id and e.what = 'cancel')" %
                        condition)
-    wait_until("the verbs are obeyed", lambda: cancelled("true") == "40")
+    wait_until("the verbs are obeyed", lambda: cancelled("true") == "20")
     assert cancelled("r.apart") == "0"
     gate.set()
     env.wait_all(100, timeout=90)
     assert set(env.states().values()) == {"completed", "compensated"}, env.states()
-    assert sum(state == "compensated" for state in env.states().values()) == 40
+    assert sum(state == "compensated" for state in env.states().values()) == 20
     assert set(ledger.effects_by_key().values()) == {1}
 
 
@@ -374,27 +376,36 @@ def sessions(env):
 
 @case
 def a_herd_2(env):
-    """Ten daemons start at once at a database that has sessions for six: none gives up or floods
-    its log, runs go on, and when there is room all ten work. Each keeps to its few sessions."""
-    ledger, _ = env.ledger("svc"), env.sql(
-        "alter database %s connection limit 25" % env.database)
+    """Ten daemons start at once at a database that has 25 sessions for them: each gets the two that
+    it works with, none gives up or floods its log, and runs go on through all of them. With room
+    each has all of its own, and no more."""
+    ledger = env.ledger("svc")
+    env.sql("alter database %s connection limit 25" % env.database)
     daemons = [env.daemon("d%d" % n).start("--lease", "2s", wait=False) for n in range(10)]
-    wait_until("some are ready", lambda: sum(d.is_ready() for d in daemons) >= 3)
-    first = next(d for d in daemons if d.is_ready())
-    first.apply(workflow("flow", step("a"), step("b")))
-    for n in range(20):
-        first.start_run("flow", {}, "early-%d" % n)
-    wait_until("they end", lambda: env.sql(
-        "select count(*) from saga.runs where state = 'completed'") == "20")
+
+    def shared_out():
+        lanes = env.sql("select count(distinct l.daemon) from saga.lane l join saga.shard s "
+                        "on s.lane_no = l.lane_no")
+        return lanes == "10" and all(n >= 2 for n in sessions(env).values())
+
+    wait_until("each has shards", shared_out, 40)
     assert all(d.alive() for d in daemons)
-    assert all(d.log().count("\n") < 40 for d in daemons), max((d.log() for d in daemons), key=len)
+    whole = next(d for d in daemons if sessions(env)[d.name] >= 3)
+    wait_until("the workflow is there", lambda: whole.http(
+        "PUT", "/v1/workflows", workflow("flow", step("a"), step("b"))).status == 200)
+    for n in range(40):
+        env.sql("select saga.start('flow', '{}', run_id => 'early-%d')" % n)
+    wait_until("they end", lambda: env.sql(
+        "select count(*) from saga.runs where state = 'completed'") == "40")
+    assert all(d.log().count("\n") < 60 for d in daemons), max((d.log() for d in daemons), key=len)
     env.sql("alter database %s connection limit -1" % env.database)
-    wait_until("all are ready", lambda: all(d.is_ready() for d in daemons), 40)
+    wait_until("each has its sessions", lambda: set(sessions(env).values()) == {SESSIONS}, 40)
     for n, daemon in enumerate(daemons):
+        wait_until("it answers", daemon.is_ready)
         daemon.start_run("flow", {}, "late-%d" % n)
-    env.wait_all(30)
+    env.wait_all(50)
     assert set(env.states().values()) == {"completed"}
-    wait_until("each has its sessions", lambda: set(sessions(env).values()) == {SESSIONS})
+    assert set(sessions(env).values()) == {SESSIONS}
     assert set(ledger.effects_by_key().values()) == {1}
 
 

@@ -597,6 +597,8 @@ def the_report(env):
                     if line.startswith("  sagactl ")]
         verbs = [command.split()[1] for command in commands]
         assert list(dict.fromkeys(verbs)) == row["next_verbs"], (kind, verbs, row["next_verbs"])
+        with open(env.folder + "/corrected.json", "w") as file:  # what the report tells to write
+            file.write(env.sql("select input from saga.runs where run_id = '%s'" % run))
         done = states.daemon.ctl(*commands[0].replace("TEXT", "tried").split()[1:])
         assert done.code == 0, (kind, commands[0], done)
     assert states.daemon.ctl("dead", "show", "nobody").code == 3

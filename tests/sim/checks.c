@@ -101,6 +101,35 @@ static bool is_loop(const struct row_run *row, const struct effect_ref *ref)
     return row->plan->steps[ref->step].for_each && !ref->item.len;
 }
 
+/* What is undone is what was done: the undo carries the input that its action had, whatever was
+ * corrected in between, unless the correction was made on the way back. */
+static void undo_check(struct world *world, const struct row_run *row,
+                       const struct record_effect *undo)
+{
+    const struct ledger_entry *entry = ledger_of(world, row, &undo->ref);
+    bool done = false;
+    if (undo->ref.direction != DIRECTION_COMPENSATE || !entry->body.len)
+        return;
+    for (uint32_t i = 0; i < row->inputs_count; i++)
+        if (row->inputs[i].direction == DIRECTION_COMPENSATE)
+            return;
+    for (uint32_t i = 0; i < row->effects_count; i++) {
+        const struct effect_ref *ref = &row->effects[i].ref;
+        if (ref->step != undo->ref.step || ref->direction != DIRECTION_EXECUTE ||
+            !str_eq(ref->item, undo->ref.item))
+            continue;
+        const struct ledger_entry *action = ledger_of(world, row, ref);
+        if (!action->effects || !action->body.len)
+            continue;
+        if (str_eq(action->body, entry->body))
+            return;
+        done = true;
+    }
+    if (done)
+        world_fail(world, "%s undoes what was not done: " STR_FMT, entry->key,
+                   STR_ARG(entry->body));
+}
+
 /* Promise 3: one effect per key where the key is honoured, and at most one send that is not proven
  * not-applied where it is not. */
 static void once_check(struct world *world, const struct row_run *row,
@@ -336,8 +365,10 @@ static void row_check(struct world *world, const struct row_run *row)
     residue_check(world, row);
     if (row->now.state != RUN_PARKED && !world_rests(world, row))
         world_fail(world, "run %s is still %s", row->id.ptr, run_state_name(row->now.state));
-    for (uint32_t i = 0; i < row->effects_count; i++)
+    for (uint32_t i = 0; i < row->effects_count; i++) {
         once_check(world, row, &row->effects[i]);
+        undo_check(world, row, &row->effects[i]);
+    }
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct effect_ref *ref = &row->effects[i].ref;
         if (&row->effects[i] != newest(row, ref->step, ref->item, DIRECTION_EXECUTE))

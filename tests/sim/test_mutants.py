@@ -58,6 +58,8 @@ MUTANTS = [
     ("a held step does not wait", "engine/forward.c",
      "for (uint16_t i = 0; i < step->held_by_count; i++)",
      "for (uint16_t i = 0; i < 0; i++)"),
+    ("a corrected input is also that of what was claimed before", "engine/run.c",
+     "if (meant && (!claim || claim >= correction->from_claim))", "if (meant)"),
     ("accepted counts as done", "engine/outcome.c",
      "return OUTCOME_IN_PROGRESS;\n    if (status >= 200", "return OUTCOME_APPLIED;\n    if (status >= 200"),
     ("what was asked about in vain is sent again", "engine/unknown.c",

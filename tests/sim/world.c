@@ -822,6 +822,17 @@ static void sql_answered(struct world_event *event)
     world_poke(daemon, 0);
 }
 
+/* A key is sent with the same bytes every time. */
+static void body_check(struct world *world, const struct invocation *invocation)
+{
+    struct ledger_entry *entry = world_ledger(world, invocation->key);
+    struct str body = invocation->request->body.ptr ? invocation->request->body : STR("");
+    if (!entry->body.ptr)
+        entry->body = arena_str(&world->arena, body);
+    else if (!str_eq(entry->body, body))
+        world_fail(world, "%s is sent with another body than before", entry->key);
+}
+
 static void sim_start(void *arg, const struct invocation *from)
 {
     struct daemon *daemon = arg;
@@ -840,8 +851,10 @@ static void sim_start(void *arg, const struct invocation *from)
     }
     if (asks)
         ask_check(world, from);
-    else
+    else {
         claim_check(world, from);
+        body_check(world, from);
+    }
     if (!asks)
         limits_sent(daemon, invocation, from);
     world_trace(world, "daemon %d %s %s, %u", daemon->index, asks ? "asks about" : "sends",

@@ -71,6 +71,7 @@ struct ledger_entry {
     bool refuses;               /* this key is refused for good */
     bool decided;
     bool accepted;         /* it was answered with 202, and what becomes of it is still open */
+    struct str body;       /* what was sent by HTTP; absent: nothing was */
     uint32_t completed_by; /* the attempt of a worker whose completion counted; 0: none */
 };
 
