@@ -93,7 +93,7 @@ static void run_id_compile(struct compiler *cx, const struct node *node)
         run_id_check(cx, node);
 }
 
-/* Of the input alone: every daemon, and every later look, finds the same value. */
+/* Of the input alone: whoever looks, and whenever, finds the same value. */
 static void lock_compile(struct compiler *cx, const struct node *node)
 {
     const struct expr_rules rules = {
@@ -101,8 +101,14 @@ static void lock_compile(struct compiler *cx, const struct node *node)
     if (!node)
         return;
     cx->plan->lock = text_template_compile(cx, node, &rules);
-    if (node->kind == NODE_TEXT && !node->text.len)
-        node_error(cx, "E106", node, "a lock is a text that is not empty");
+    if (cx->plan->lock->kind != TEMPLATE_LITERAL || node->kind != NODE_TEXT)
+        return;
+    bool fits = node->text.len > 0 && node->text.len <= PLAN_LOCK_BYTES_MAX;
+    for (size_t i = 0; i < node->text.len; i++)
+        fits = fits && (unsigned char)node->text.ptr[i] >= ' ' && node->text.ptr[i] != 0x7F;
+    if (!fits)
+        node_error(cx, "E106", node, "a lock is 1 to %d bytes without control characters",
+                   PLAN_LOCK_BYTES_MAX);
 }
 
 static void defaults_compile(struct compiler *cx, const struct node *root)

@@ -16,6 +16,7 @@
 #include "engine/base/sha256.h"
 
 #define PLAN_STEPS_MAX 500
+#define PLAN_LOCK_BYTES_MAX 256
 #define PLAN_STEP_NONE UINT16_MAX
 #define PLAN_SERVICE_NONE UINT16_MAX
 

@@ -6,6 +6,7 @@
 #include "engine/invoke.h"
 #include "engine/invoke_sql.h"
 #include "engine/limits.h"
+#include "engine/locks.h"
 #include "engine/log.h"
 #include "engine/queues.h"
 #include "engine/retention.h"
@@ -41,6 +42,7 @@ struct daemon {
     struct retention *retention;
     struct bulks *bulks;
     struct breakers *breakers;
+    struct locks *locks;
     struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -422,16 +424,20 @@ static void runner_open(struct daemon *daemon)
 {
     struct breakers_options breakers = {
         .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    struct locks_options locks = {.loop = daemon->o.loop, .store = daemon->store};
     daemon->breakers = breakers_new(&breakers);
+    daemon->locks = locks_new(&locks);
     struct runner_config config = {.env = daemon->env,
                                    .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
+                                   .locks = locks_port(daemon->locks),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
     breakers_run(daemon->breakers, daemon->runner);
+    locks_run(daemon->locks, daemon->runner);
 }
 
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
@@ -509,6 +515,7 @@ void daemon_close(struct daemon *daemon)
     retention_free(daemon->retention);
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
+    locks_free(daemon->locks);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -569,6 +576,7 @@ void daemon_drain(struct daemon *daemon)
     retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);
     breakers_stop(daemon->breakers);
+    locks_stop(daemon->locks);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

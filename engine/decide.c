@@ -80,27 +80,21 @@ struct wall decide_compensate_until(const struct draft *draft)
     return budget_us ? wall_add(draft->event->now, budget_us) : WALL_NONE;
 }
 
-/* A run holds its lock from the first time that it is running until it ends. One that is opened
- * again after that holds none, nor does one that was opened again and waited for a person. */
-static bool lock_is_lost(const struct run *run)
-{
-    return run->start.lock.len && (run_state_is_terminal(run->now.state) ||
-                                   run->now.reason == PARK_LATE_SUCCESS);
-}
-
+/* The run waits until it is told that it holds its lock. */
 static void lock_ask(struct draft *draft)
 {
     draft->run->lock_asked = true;
     draft_command(draft, &(struct run_command){.kind = COMMAND_LOCK});
 }
 
-/* The state in which the run goes back: `now` is still what it was. */
-static enum run_state back_state(const struct draft *draft)
+/* A run lets go of its lock with its end: one that is opened again waits for it first. */
+static enum run_state back_state(const struct run *run)
 {
-    return lock_is_lost(draft->run) ? RUN_QUEUED : RUN_COMPENSATING;
+    return run->start.lock.len && run_state_is_terminal(run->now.state) ? RUN_QUEUED
+                                                                        : RUN_COMPENSATING;
 }
 
-/* What follows from a run's being opened again in the state of back_state. */
+/* The run is in the state of back_state. */
 static void back_begin(struct draft *draft)
 {
     if (draft->run->now.state == RUN_QUEUED)
@@ -114,7 +108,7 @@ void decide_turn(struct draft *draft, enum run_cause cause, const struct instanc
 {
     struct record_run now = draft->run->now;
     ASSERT(now.direction == DIRECTION_EXECUTE);
-    now.state = back_state(draft);
+    now.state = back_state(draft->run);
     now.direction = DIRECTION_COMPENSATE;
     now.turn++;
     now.cause = cause;
@@ -128,8 +122,7 @@ void decide_turn(struct draft *draft, enum run_cause cause, const struct instanc
     draft_run(draft, &now);
     draft_event(draft, "turned back", decide_instance_name(draft, step),
                 str_z(run_cause_name(cause)));
-    if (now.state == RUN_COMPENSATING)
-        unwind_begin(draft);
+    unwind_begin(draft);
     back_begin(draft);
 }
 
@@ -171,27 +164,37 @@ bool decide_is_active(const struct run *run)
     return run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING;
 }
 
-/* A run that was opened again holds its lock again: it goes back. */
-static void queued_back(struct draft *draft)
+/* A run that was opened again holds its lock again. */
+static void queued_again(struct draft *draft)
 {
     struct record_run now = draft->run->now;
+    if (now.reason == PARK_LATE_SUCCESS) {
+        decide_park(draft, PARK_LATE_SUCCESS, NULL);
+        return;
+    }
     now.state = RUN_COMPENSATING;
     now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
-    decide_recover_sides(draft); /* nobody waits for what it had in flight when it was closed */
-    unwind_begin(draft);
+}
+
+/* It waits for its lock for the first time. */
+static bool waits_forward(const struct run *run)
+{
+    return run->start.lock.len && run->now.state == RUN_QUEUED &&
+           run->now.direction == DIRECTION_EXECUTE && run->now.reason == PARK_NONE;
 }
 
 /* A queued run begins once its time has come and it holds its lock. */
 static void queued_due(struct draft *draft)
 {
-    const struct run *run = draft->run;
+    struct run *run = draft->run;
     const struct run_event *event = draft->event;
     struct record_run now = run->now;
     if (now.state != RUN_QUEUED)
         return;
-    bool forward = now.direction == DIRECTION_EXECUTE;
-    if (run->start.lock.len && forward && wall_passed(run->start.deadline_at, event->now)) {
+    if (event->kind == EVENT_LOCKED)
+        run->lock_asked = false;
+    if (waits_forward(run) && wall_passed(run->start.deadline_at, event->now)) {
         decide_turn(draft, CAUSE_DEADLINE, NULL);
         return;
     }
@@ -202,8 +205,8 @@ static void queued_due(struct draft *draft)
         lock_ask(draft);
         return;
     }
-    if (!forward) {
-        queued_back(draft);
+    if (run->start.lock.len && !waits_forward(run)) {
+        queued_again(draft);
         return;
     }
     now.state = RUN_RUNNING;
@@ -431,14 +434,12 @@ static void recover_decide(struct draft *draft)
 void decide_unpark(struct draft *draft)
 {
     struct record_run now = draft->run->now;
-    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : back_state(draft);
+    now.state = now.direction == DIRECTION_EXECUTE ? RUN_RUNNING : RUN_COMPENSATING;
     now.reason = PARK_NONE;
     now.residue = STR_NONE;
     if (now.direction == DIRECTION_COMPENSATE)
         now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
-    if (now.state == RUN_QUEUED)
-        lock_ask(draft);
 }
 
 /* A crash loop, a quarantine and a late success park a run with claims whose answers nobody waits
@@ -470,15 +471,19 @@ static bool waits_for_outcome(enum park_reason reason)
 static void success_is_late(struct draft *draft)
 {
     struct record_run now = draft->run->now;
+    bool closed = now.state == RUN_ABANDONED;
     draft_event(draft, "late success", STR(""), STR("the run had ended"));
     now.ended_at = WALL_NONE;
     now.residue = STR_NONE;
-    if (now.state == RUN_ABANDONED) {
+    now.state = back_state(draft->run);
+    if (closed && now.state == RUN_QUEUED) {
+        now.reason = PARK_LATE_SUCCESS; /* parked once it holds its lock */
+    } else if (closed) {
+        now.state = RUN_ABANDONED;
         draft_run(draft, &now); /* it is open again */
         decide_park(draft, PARK_LATE_SUCCESS, NULL);
         return;
     }
-    now.state = lost ? RUN_QUEUED : RUN_COMPENSATING;
     now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
     back_begin(draft);
@@ -505,7 +510,7 @@ void decide_ended(struct draft *draft)
             residue_renew(draft);
         return;
     case RUN_COMPLETED: residue_renew(draft); return; /* it is what the run wanted */
-    case RUN_QUEUED: return;                          /* it is seen when the run goes on */
+    case RUN_QUEUED: return; /* it is seen when the run goes on */
     case RUN_NONE: break;
     }
     ASSERT(!"a run whose sides can end");
@@ -606,12 +611,9 @@ static struct wall heap_due(const struct heap *heap)
 
 struct wall run_due(const struct run *run)
 {
-    if (run->now.state == RUN_QUEUED) {
-        bool waits = run->now.paused || run->lock_asked;
-        bool limited = run->start.lock.len && run->now.direction == DIRECTION_EXECUTE;
-        return wall_first(waits ? WALL_NONE : run->start.start_at,
-                          limited ? run->start.deadline_at : WALL_NONE);
-    }
+    if (run->now.state == RUN_QUEUED)
+        return wall_first(run->now.paused || run->lock_asked ? WALL_NONE : run->start.start_at,
+                          waits_forward(run) ? run->start.deadline_at : WALL_NONE);
     if (!decide_is_active(run))
         return WALL_NONE;
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));

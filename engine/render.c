@@ -524,6 +524,27 @@ int render_ask(const struct render *render, struct arena *arena, struct rendered
     return http_render(ask, scope, STR_NONE, arena, &body_json, request, err);
 }
 
+int render_lock(const struct plan *plan, const struct json *input, struct arena *arena,
+                struct str *out, struct err *err)
+{
+    struct expr_scope scope = {.input = input, .index = -1};
+    *out = STR("");
+    if (!plan->lock)
+        return 0;
+    int code = template_render_text(plan->lock, &scope, TEXT_PLAIN, arena, out, err);
+    if (code)
+        return err_wrap(err, "lock");
+    if (!out->ptr || !out->len)
+        return err_set(err, ERR_INVALID, "lock: nothing of the input is in it");
+    if (out->len > PLAN_LOCK_BYTES_MAX)
+        return err_set(err, ERR_INVALID, "lock: it has %zu bytes, %d is the most", out->len,
+                       PLAN_LOCK_BYTES_MAX);
+    for (size_t i = 0; i < out->len; i++)
+        if ((unsigned char)out->ptr[i] < ' ' || out->ptr[i] == 0x7F)
+            return err_set(err, ERR_INVALID, "lock: it has a control character");
+    return 0;
+}
+
 int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us, struct err *err)
 {
     const struct plan_action *action = render_plan_action(render);

@@ -140,10 +140,12 @@ const struct run_transition run_transitions[] = {
     {RUN_QUEUED, RUN_RUNNING, "its time has come, and it holds its lock"},
     {RUN_QUEUED, RUN_COMPENSATING,
      "cancel, its deadline, or a run that was opened again holds its lock"},
+    {RUN_QUEUED, RUN_PARKED, "an abandoned run that was opened again holds its lock"},
     {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
     {RUN_COMPLETED, RUN_COMPENSATING,
      "compensate within its window, or the run whose child it is turns back"},
+    {RUN_COMPLETED, RUN_QUEUED, "compensate within its window: it waits for its lock again"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
     {RUN_RUNNING, RUN_PARKED,
@@ -157,11 +159,10 @@ const struct run_transition run_transitions[] = {
     {RUN_PARKED, RUN_RUNNING, "retry, settle or skip of a run that stopped going forward"},
     {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
     {RUN_PARKED, RUN_ABANDONED, "abandon"},
-    {RUN_COMPLETED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
     {RUN_COMPENSATED, RUN_COMPENSATING, "a step that counted as not applied was applied after all"},
     {RUN_COMPENSATED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
-    {RUN_PARKED, RUN_QUEUED, "a person lets an abandoned run go back that has a lock"},
     {RUN_ABANDONED, RUN_PARKED, "a step that counted as not applied was applied after all"},
+    {RUN_ABANDONED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
 };
 const size_t run_transitions_count = ARRAY_LEN(run_transitions);
 
@@ -657,7 +658,8 @@ const char *run_check(const struct run *run)
     if ((run->now.state == RUN_COMPENSATING || run->now.state == RUN_COMPENSATED) &&
         run->now.direction != DIRECTION_COMPENSATE)
         return "compensating forward";
-    if ((run->now.state == RUN_PARKED) != (run->now.reason != PARK_NONE))
+    bool will_park = run->now.state == RUN_QUEUED && run->now.reason == PARK_LATE_SUCCESS;
+    if ((run->now.state == RUN_PARKED) != (run->now.reason != PARK_NONE) && !will_park)
         return "parked and a park reason are the same thing";
     if (run_state_is_terminal(run->now.state) != wall_is_set(run->now.ended_at))
         return "ended and an end time are the same thing";

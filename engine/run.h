@@ -14,7 +14,6 @@
 #define RUN_ID_BYTES_MAX 94 /* submitted ids; see "Keys" in the README of engine/ */
 #define RUN_SHARDS 64       /* frozen by the first migration */
 #define RUN_DEPTH_MAX 16    /* children of children: a workflow that starts itself must end */
-#define RUN_LOCK_BYTES_MAX 200
 
 #define RUN_STATES(X)                                                            \
     X(RUN_QUEUED, "queued")             /* waits for its time or its lock */     \
@@ -271,7 +270,7 @@ struct record_run {
     enum direction direction;
     uint32_t turn; /* raised each time the direction changes */
     enum run_cause cause;
-    enum park_reason reason; /* while parked */
+    enum park_reason reason; /* while parked; late_success: also while it waits for its lock first */
     bool paused;
     struct str error;   /* first failure: JSON text {step, code, status, message, body} */
     struct str output;  /* JSON text once completed */
