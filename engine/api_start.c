@@ -410,8 +410,7 @@ static void dry_run_answer(void *arg, const struct store_answer *answer)
     json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
     json_object_add_z(out, "version", json_string_z(arena, order.plan->version));
     json_object_add_z(out, "input", submission->input);
-    json_object_add_z(out, "lock",
-                      order.lock.len ? json_string(arena, order.lock) : &json_null);
+    json_object_add_z(out, "lock", order.lock.len ? json_string(arena, order.lock) : &json_null);
     for (uint32_t i = 0; i < plan->count; i++)
         json_object_add(out, plan->members[i].name, plan->members[i].value);
     json_object_add_z(out, "plan_hash", json_string(arena, confirm_plan_hash(&confirm, arena)));

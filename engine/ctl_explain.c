@@ -313,8 +313,7 @@ static int run_explain(struct ctl *ctl)
     struct arena *arena = &ctl->scratch;
     ctl_run_reason_fill(ctl, run, NULL);
     line_add(ctl, "Run " STR_FMT " of workflow " STR_FMT " (version " STR_FMT ") %s.",
-             STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version),
-             state_sentence(run));
+             STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version), state_sentence(run));
     if (wall_is_set(run->created_at))
         line_add(ctl, "It started " STR_FMT " ago%s" STR_FMT ".",
                  STR_ARG(text_age(run->created_at, ctl_now(), arena)),

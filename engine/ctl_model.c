@@ -425,9 +425,9 @@ static struct str lock_text(const struct model_run *run, struct arena *arena)
     uint32_t before = run->lock.position ? run->lock.position - 1 : 0;
     struct str turn = STR("");
     if (before)
-        turn = arena_printf(arena, "; %s before this one",
-                            before == 1 ? "1 run is"
-                                        : arena_printf(arena, "%u runs are", before).ptr);
+        turn =
+            arena_printf(arena, "; %s before this one",
+                         before == 1 ? "1 run is" : arena_printf(arena, "%u runs are", before).ptr);
     return arena_printf(arena, "the lock \"" STR_FMT "\"%s" STR_FMT "%s" STR_FMT,
                         STR_ARG(run->lock.value), run->lock.holder.len ? ", which " : "",
                         STR_ARG(run->lock.holder), run->lock.holder.len ? " holds" : "",

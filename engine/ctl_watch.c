@@ -192,9 +192,9 @@ static void footer_draw(struct watch *watch)
     if (cause)
         note_draw(watch, PAINT_YELLOW, arena_printf(arena, "turned back: %s", cause));
     if (str_eq_z(run->waiting_for, "lock"))
-        note_draw(watch, PAINT_YELLOW,
-                  arena_printf(arena, "waits for " STR_FMT,
-                               STR_ARG(model_waiting_text(run, arena))));
+        note_draw(
+            watch, PAINT_YELLOW,
+            arena_printf(arena, "waits for " STR_FMT, STR_ARG(model_waiting_text(run, arena))));
     if (str_eq_z(run->state, "parked")) {
         if (reason)
             note_draw(watch, PAINT_RED, arena_printf(arena, "parked: %s", reason));

@@ -510,7 +510,7 @@ void decide_ended(struct draft *draft)
             residue_renew(draft);
         return;
     case RUN_COMPLETED: residue_renew(draft); return; /* it is what the run wanted */
-    case RUN_QUEUED: return; /* it is seen when the run goes on */
+    case RUN_QUEUED: return;                          /* it is seen when the run goes on */
     case RUN_NONE: break;
     }
     ASSERT(!"a run whose sides can end");

@@ -132,7 +132,8 @@ static void look_answered(void *arg, const struct store_answer *answer)
     CAST_OBJ(locks, arg, LOCKS_MAGIC);
     if (answer->err.code && answer->err.code != ERR_UNAVAILABLE)
         log_warn("locks of workflows: %s", answer->err.text);
-    if (answer->err.code || !answer->text.ptr || json_parse(answer->text, &scratch, &held, &err) != 0)
+    if (answer->err.code || !answer->text.ptr ||
+        json_parse(answer->text, &scratch, &held, &err) != 0)
         held = NULL;
     uint32_t at = 0, asked = locks->asking;
     locks->asking = 0;

@@ -1,11 +1,11 @@
 /*
  * locks.h: the locks of workflows, which all daemons share through saga.lock_ticket.
  *
- * A run that waits has a ticket there; saga.locks_take_v1 lets the first of those with the same value
- * hold it, and the unit that ends a run takes its ticket away. So whoever carries a run may ask for
- * it, as often as it likes, and nothing of a lock is lost with a daemon. What is kept here is only
- * which runs of this daemon ask: they are asked for at once, whenever a lock came free here, and four
- * times a second, because a holder may end at another daemon.
+ * A run that waits has a ticket there; saga.locks_take_v1 lets the first of those with the same
+ * value hold it, and the unit that ends a run takes its ticket away. So whoever carries a run may
+ * ask for it, as often as it likes, and nothing of a lock is lost with a daemon. What is kept here
+ * is only which runs of this daemon ask: they are asked for at once, whenever a lock came free
+ * here, and four times a second, because a holder may end at another daemon.
  */
 #ifndef ENGINE_LOCKS_H
 #define ENGINE_LOCKS_H

@@ -178,8 +178,8 @@ bool run_transition_reaches(enum run_state from, enum run_state to)
 {
     bool reaches = run_transition_allowed(from, to);
     for (size_t i = 0; i < run_transitions_count && !reaches; i++)
-        reaches =
-            run_transitions[i].from == from && run_transition_allowed(run_transitions[i].to, to);
+        reaches = run_transitions[i].from == from && run_transitions[i].to != RUN_QUEUED &&
+                  run_transition_allowed(run_transitions[i].to, to);
     return reaches;
 }
 

@@ -123,7 +123,8 @@ struct run_transition {
 extern const struct run_transition run_transitions[];
 extern const size_t run_transitions_count;
 bool run_transition_allowed(enum run_state from, enum run_state to);
-/* The same for what a store sees: one decision may lead through a second state. */
+/* The same for what a store sees: one decision may lead through a second state, though not through
+ * `queued`, in which a run waits for another event. */
 bool run_transition_reaches(enum run_state from, enum run_state to);
 
 /* Names one effect: a step instance, a direction, a generation. */
@@ -270,7 +271,8 @@ struct record_run {
     enum direction direction;
     uint32_t turn; /* raised each time the direction changes */
     enum run_cause cause;
-    enum park_reason reason; /* while parked; late_success: also while it waits for its lock first */
+    enum park_reason
+        reason; /* while parked; late_success: also while it waits for its lock first */
     bool paused;
     struct str error;   /* first failure: JSON text {step, code, status, message, body} */
     struct str output;  /* JSON text once completed */

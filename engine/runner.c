@@ -558,8 +558,7 @@ void runner_free(struct runner *runner)
 bool runner_asks_lock(const struct runner *runner, struct str run_id, uint64_t number)
 {
     const struct slot *slot = slot_find(runner, run_id);
-    return slot && slot->lock_number == number && slot->run &&
-           slot->run->now.state == RUN_QUEUED;
+    return slot && slot->lock_number == number && slot->run && slot->run->now.state == RUN_QUEUED;
 }
 
 static void lock_ask(struct runner *runner, struct slot *slot)

@@ -142,7 +142,7 @@ struct runner {
     struct str leaving_to;
     struct arena leaving_arena;
 
-    struct work *committing; /* wait for the commit of their SQL action */
+    struct work *committing;  /* wait for the commit of their SQL action */
     uint64_t next_invocation; /* also numbers what locks are asked under */
     struct wall now;
     struct runner_stats stats;

@@ -325,7 +325,7 @@ def odd_values_are_refused(env):
     for value in (7, True, "x" * 256, "Äpfel \\ \"'"):
         run = daemon.start_run("bare", {"account": value, "n": 1})
         env.wait_state(run, "completed")
-    dry = daemon.ctl("run", "work", "-i", '{"account": "z", "n": 1}', "--dry-run")
+    dry = daemon.ctl("run", "work", "--input", '{"account": "z", "n": 1}', "--dry-run")
     assert dry.code == 0 and 'no other run holds the lock "account-z"' in dry.out, dry
     dry = daemon.submit("bare", {"n": 1}, dry_run=True)
     assert dry.status == 422, dry
