@@ -16,7 +16,8 @@ struct reader {
 
 void config_init(struct config *config)
 {
-    *config = (struct config){.drain_us = CONFIG_DRAIN_US, .lease_us = CONFIG_LEASE_US};
+    *config = (struct config){
+        .drain_us = CONFIG_DRAIN_US, .lease_us = CONFIG_LEASE_US, .sessions = CONFIG_SESSIONS};
 }
 
 void config_free(struct config *config)
@@ -62,6 +63,14 @@ bool config_log_format(struct str text, enum log_format *out)
 bool config_lease_ok(int64_t lease_us)
 {
     return lease_us >= SECOND_US && lease_us <= 10 * MINUTE_US;
+}
+
+bool config_sessions(struct str text, unsigned *out)
+{
+    if (text.len != 1 || text.ptr[0] < '2' || text.ptr[0] > '4')
+        return false;
+    *out = (unsigned)(text.ptr[0] - '0');
+    return true;
 }
 
 /* --- reading nodes ---------------------------------------------------------------------------- */
@@ -289,7 +298,7 @@ static void key_read(struct reader *reader, const struct pair *pair)
 {
     static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
                                        "lease",    "services", "secrets", "env",        "exec",
-                                       "egress",   "roles",    "people",  "retain"};
+                                       "egress",   "roles",    "people",  "retain",     "sessions"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -324,6 +333,9 @@ static void key_read(struct reader *reader, const struct pair *pair)
         duration_read(reader, value, "lease", &config->lease_us);
         if (!config_lease_ok(config->lease_us))
             complain(reader, "E901", value, "`lease` is a duration of 1s to 10m");
+    } else if (str_eq_z(key, "sessions")) {
+        if (!config_sessions(value->text, &config->sessions))
+            complain(reader, "E901", value, "`sessions` is 2, 3 or 4");
     } else if (str_eq_z(key, "log_format")) {
         config->has_log_format = true;
         if (!config_log_format(value->text, &config->log_format))

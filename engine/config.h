@@ -4,6 +4,7 @@
  *
  *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
  *     log_format: human|logfmt|json     drain: 30s        lease: 10s
+ *     sessions: 4
  *     retain: 30d                 # of finished runs whose workflow has no `retain`; else for ever
  *     services: {payments: {url: "https://...", timeout: 5s}}    # wins over a workflow's own words
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
@@ -32,6 +33,7 @@ struct config {
     bool has_log_format;
     enum log_format log_format;
     int64_t drain_us, lease_us;
+    unsigned sessions; /* at the engine's database */
     int64_t retain_us; /* of runs whose workflow does not say; 0: for ever */
     const struct plan_service *services;
     const struct config_pair *secrets; /* name and source */
@@ -45,6 +47,7 @@ struct config {
 
 #define CONFIG_DRAIN_US (30 * SECOND_US)
 #define CONFIG_LEASE_US (10 * SECOND_US)
+#define CONFIG_SESSIONS 4
 
 /* Defaults without a file. */
 void config_init(struct config *config);
@@ -58,5 +61,7 @@ MUST_USE int config_file_read(const char *path, struct arena *arena, struct str 
 bool config_log_format(struct str text, enum log_format *out);
 /* Shorter ones are lost by a busy machine, with longer ones nobody takes over while it matters. */
 bool config_lease_ok(int64_t lease_us);
+/* 2 to 4: false if it is not. */
+bool config_sessions(struct str text, unsigned *out);
 
 #endif

@@ -369,6 +369,7 @@ static void store_open(struct daemon *daemon)
                                        .daemon = daemon->o.name,
                                        .lock_file = daemon->o.lock_file,
                                        .ttl_us = daemon->o.config->lease_us,
+                                       .sessions = daemon->o.config->sessions,
                                        .action_lanes = daemon->o.action_database ? ACTION_LANES : 0,
                                        .polls_inbox = true};
     struct store_pg_events events = {.arg = daemon,

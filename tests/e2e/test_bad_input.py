@@ -115,7 +115,7 @@ def a_text_3(env):
 def usage_and_config(env):
     """What is wrong with the command line or the config is exit code 2, and says where."""
     for args, word in ((["--nothing"], "nothing"), (["--lease", "5ms"], "5ms"),
-                       (["--drain", "soon"], "soon"), (["--log-level", "loud"], "loud"),
+                       (["--drain", "soon"], "soon"), (["--sessions", "1"], "2, 3, 4"), (["--log-level", "loud"], "loud"),
                        (["--log-format", "xml"], "xml"), (["extra"], "extra"),
                        (["--ephemeral"], "--ephemeral"), (["--print"], "--print"),
                        (["--dev", env.folder, "--database", "x"], "--dev"),
@@ -126,6 +126,7 @@ def usage_and_config(env):
     for text, words in (("servces: {}", [":1:1: error[E", "services"]),
                         ("services: [a]", [":1:11: error[E"]),
                         ("services: {a: {link: x}}", [":1:"]),
+                        ("sessions: 9", [":1:11: error[E901]", "2, 3 or 4"]),
                         ("drain: 5", [":1:8: error[E", "30s"]),
                         ("lease: 1h", [":1:8: error[E"]),
                         ("secrets: {a: 5}", [":1:"]),
