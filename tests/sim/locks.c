@@ -1,6 +1,6 @@
 /*
- * locks.c: the locks of runs in the simulated database, and the promise that of the runs of one lock
- * only one has begun and not ended.
+ * locks.c: the locks of runs in the simulated database, and the promise that of the runs of one
+ * lock only one has begun and not ended.
  */
 #include "tests/sim/world.h"
 
@@ -81,8 +81,9 @@ void locks_check(struct world *world, const struct row_run *row)
         for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
             const struct row_run *other = CONTAINER_OF(node, struct row_run, node);
             if (other != row && same_lock(row, other) && has_begun(other))
-                world_fail(world, "runs %s (%s) and %s (%s) are both under way with the lock "
-                           STR_FMT, row->id.ptr, run_state_name(row->now.state), other->id.ptr,
+                world_fail(world,
+                           "runs %s (%s) and %s (%s) are both under way with the lock " STR_FMT,
+                           row->id.ptr, run_state_name(row->now.state), other->id.ptr,
                            run_state_name(other->now.state), STR_ARG(row->start.lock));
         }
 }

@@ -402,8 +402,7 @@ static void play_start(struct scene *scene, struct str input, int64_t delay_us)
     const struct json *parsed;
     struct err err;
     assert_int_equal(json_parse(event.start.input, &scene->arena, &parsed, &err), 0);
-    assert_int_equal(
-        render_lock(scene->plan, parsed, &scene->arena, &event.start.lock, &err), 0);
+    assert_int_equal(render_lock(scene->plan, parsed, &scene->arena, &event.start.lock, &err), 0);
     scene_forget(scene);
     scene->run = run_new(scene->plan, STR("r1"));
     decide(scene, &event);
