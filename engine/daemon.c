@@ -5,6 +5,7 @@
 #include "engine/failpoint.h"
 #include "engine/invoke.h"
 #include "engine/invoke_sql.h"
+#include "engine/late_answers.h"
 #include "engine/limits.h"
 #include "engine/locks.h"
 #include "engine/log.h"
@@ -43,6 +44,7 @@ struct daemon {
     struct bulks *bulks;
     struct breakers *breakers;
     struct locks *locks;
+    struct late_answers *late_answers;
     struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -428,7 +430,11 @@ static void runner_open(struct daemon *daemon)
     struct locks_options locks = {.loop = daemon->o.loop, .store = daemon->store};
     daemon->breakers = breakers_new(&breakers);
     daemon->locks = locks_new(&locks);
+    struct late_answers_options late_answers = {
+        .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    daemon->late_answers = late_answers_new(&late_answers);
     struct runner_config config = {.env = daemon->env,
+                                   .strays = late_answers_port(daemon->late_answers),
                                    .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
@@ -517,6 +523,7 @@ void daemon_close(struct daemon *daemon)
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
     locks_free(daemon->locks);
+    late_answers_free(daemon->late_answers);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
