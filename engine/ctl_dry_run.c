@@ -140,6 +140,12 @@ int ctl_dry_run_print(struct ctl *ctl, struct str text)
     buf_add_z(out, ") as ");
     text_add(out, json_get_text(plan, "run_id"));
     buf_add_z(out, ": nothing is sent, nothing is stored\n");
+    struct str lock = json_get_text(plan, "lock");
+    if (lock.len) {
+        buf_add_z(out, "waits until no other run holds the lock \"");
+        text_add(out, lock);
+        buf_add_z(out, "\"\n");
+    }
     for (uint32_t i = 0; steps && steps->kind == JSON_LIST && i < steps->count; i++)
         step_print(ctl, steps->items[i], i + 1);
     buf_add_z(out, "ends ");

@@ -34,16 +34,18 @@ select h.topic, h.try_this
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
       (23, 'who does the work?', 'select * from saga.daemons'),
       (24, 'what does the clock start?', 'select * from saga.schedules'),
-      (25, 'what waits for a service?', 'select * from saga.services'),
-      (26, 'what came too late?', 'select * from saga.late_answers'),
-      (27, 'how did a run end that is gone?', 'select * from saga.tombstones '
+      (25, 'who holds a lock, and who waits for it?',
+           'select * from saga.locks order by lock, position'),
+      (26, 'what waits for a service?', 'select * from saga.services'),
+      (27, 'what came too late?', 'select * from saga.late_answers'),
+      (28, 'how did a run end that is gone?', 'select * from saga.tombstones '
            'where run_id = ''...'''),
-      (28, 'was the database restored?', 'select * from saga.rewinds'),
-      (29, 'what became doubtful by that?', 'select * from saga.suspects; '
+      (29, 'was the database restored?', 'select * from saga.rewinds'),
+      (30, 'what became doubtful by that?', 'select * from saga.suspects; '
            'select * from saga.lost_starts'),
-      (30, 'who sees which tenants?', 'select * from saga.tenants'),
-      (31, 'who was told of what?', 'select * from saga.alerts order by since desc'),
-      (32, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (31, 'who sees which tenants?', 'select * from saga.tenants'),
+      (32, 'who was told of what?', 'select * from saga.alerts order by since desc'),
+      (33, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';
