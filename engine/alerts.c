@@ -75,8 +75,8 @@ static void failed(struct watch *watch, const char *why)
     if (watch->failures == 0)
         log_warn("alerts: \"%s\" cannot be told: %s; it is tried again", watch->target->name, why);
     watch->failures++;
-    look_after(watch, MIN(watch->target->every_us << MIN(watch->failures - 1, 16u),
-                          ALERTS_PAUSE_US));
+    look_after(watch,
+               MIN(watch->target->every_us << MIN(watch->failures - 1, 16u), ALERTS_PAUSE_US));
 }
 
 /* --- the message ----------------------------------------------------------------------------- */
@@ -195,8 +195,8 @@ static int send_http(struct watch *watch, struct str body, struct arena *arena, 
                               .headers_count = ARRAY_LEN(headers),
                               .body = body};
     if (target->bearer)
-        request.auth_secret = arena_printf(arena, "%c%s%c", EXPR_SECRET_MARK, target->bearer,
-                                           EXPR_SECRET_MARK);
+        request.auth_secret =
+            arena_printf(arena, "%c%s%c", EXPR_SECRET_MARK, target->bearer, EXPR_SECRET_MARK);
     start(watch, &request);
     return 0;
 }

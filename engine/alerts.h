@@ -6,7 +6,8 @@
  * least once whatever dies in between, and by whoever owns the run then. All that came up since the
  * last time goes into one message, so that an outage is not a storm.
  *
- * A target that fails is tried again after `every`, then after growing pauses up to ALERTS_PAUSE_US.
+ * A target that fails is tried again after `every`, then after growing pauses up to
+ * ALERTS_PAUSE_US.
  */
 #ifndef ENGINE_ALERTS_H
 #define ENGINE_ALERTS_H

@@ -1,7 +1,9 @@
 #include "engine/config.h"
 
 #include "dsl/doc.h"
+#include "engine/limits.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -427,11 +429,49 @@ static void alerts_check(struct reader *reader, const struct node *node)
     }
 }
 
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static bool number_read(struct str text, uint32_t most, uint32_t *out)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < text.len && number <= most; i++) {
+        if (!isdigit((unsigned char)text.ptr[i]))
+            return false;
+        number = number * 10 + (uint64_t)(text.ptr[i] - '0');
+    }
+    *out = (uint32_t)number;
+    return number >= 1 && number <= most;
+}
+
+static void tenants_read(struct reader *reader, const struct node *node)
+{
+    struct config *config = reader->config;
+    if (node->kind != NODE_MAP) {
+        complain(reader, "E902", node,
+                 "`tenants` has the form {acme: {runs: 50}, \"*\": {runs: 10}}");
+        return;
+    }
+    struct tenant_limit *limits = arena_array(&config->arena, struct tenant_limit, node->count);
+    for (uint32_t i = 0; i < node->count; i++) {
+        const struct node *name = node->pairs[i].key, *value = node->pairs[i].value;
+        const struct node *runs = value->kind == NODE_MAP ? node_get(value, "runs") : NULL;
+        limits[i].name = arena_str(&config->arena, name->text).ptr;
+        if (!runs || value->count != 1)
+            complain(reader, "E902", value, "a tenant has the form {runs: NUMBER}");
+        else if (runs->kind != NODE_NUMBER ||
+                 !number_read(runs->text, RESIDENT_RUNS_MAX, &limits[i].runs))
+            complain(reader, "E901", runs, "`runs` is a number from 1 to %d", RESIDENT_RUNS_MAX);
+    }
+    config->tenants = limits;
+    config->tenants_count = (uint16_t)node->count;
+}
+
 static void key_read(struct reader *reader, const struct pair *pair)
 {
-    static const char *const keys[] = {
-        "database", "name", "socket", "log_format", "drain",  "lease",  "services", "secrets",
-        "env",      "exec", "egress", "roles",      "people", "retain", "sessions", "alerts"};
+    static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
+                                       "lease",    "services", "secrets", "env",        "exec",
+                                       "egress",   "roles",    "people",  "retain",     "sessions",
+                                       "alerts",   "tenants"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -458,6 +498,8 @@ static void key_read(struct reader *reader, const struct pair *pair)
         roles_read(reader, value);
     else if (str_eq_z(key, "alerts"))
         alerts_read(reader, value);
+    else if (str_eq_z(key, "tenants"))
+        tenants_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
     else if (str_eq_z(key, "retain")) {

@@ -40,7 +40,8 @@ struct config {
     const struct config_pair *secrets; /* name and source */
     const char *const *env_names;
     const struct alert_target *alerts;
-    uint16_t services_count, secrets_count, env_count, alerts_count;
+    const struct tenant_limit *tenants;
+    uint16_t services_count, secrets_count, env_count, alerts_count, tenants_count;
     const char *exec_directory;
     const struct json *people; /* as engine/approval.h reads it; NULL: nobody is named */
     struct egress egress;

@@ -476,6 +476,11 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
                             STR_ARG(run->waiting.service));
     if (str_eq_z(run->waiting_for, "lock") && run->lock.value.len)
         return lock_text(run, arena);
+    if (str_eq_z(run->waiting_for, "limit") && run->tenant.len)
+        return arena_printf(arena,
+                            "a place: the tenant \"" STR_FMT
+                            "\" has as many runs in flight as the daemon's config allows",
+                            STR_ARG(run->tenant));
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 

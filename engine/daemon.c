@@ -439,6 +439,8 @@ static void runner_open(struct daemon *daemon)
         .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
     daemon->late_answers = late_answers_new(&late_answers);
     struct runner_config config = {.env = daemon->env,
+                                   .tenants = daemon->o.config->tenants,
+                                   .tenants_count = daemon->o.config->tenants_count,
                                    .strays = late_answers_port(daemon->late_answers),
                                    .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,

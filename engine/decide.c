@@ -177,14 +177,20 @@ static void queued_again(struct draft *draft)
     draft_run(draft, &now);
 }
 
-/* It waits for its lock for the first time. */
-static bool waits_forward(const struct run *run)
+static bool is_new(const struct run *run)
 {
-    return run->start.lock.len && run->now.state == RUN_QUEUED &&
-           run->now.direction == DIRECTION_EXECUTE && run->now.reason == PARK_NONE;
+    return run->now.state == RUN_QUEUED && run->now.direction == DIRECTION_EXECUTE &&
+           run->now.reason == PARK_NONE;
 }
 
-/* A queued run begins once its time has come and it holds its lock. */
+/* It waits for its lock or its place, and its deadline counts. */
+static bool waits_forward(const struct run *run)
+{
+    return is_new(run) && (run->start.lock.len || run->place_wanted);
+}
+
+/* A queued run begins once its time has come, its tenant has a place for it, and it holds its lock.
+ */
 static void queued_due(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -194,18 +200,23 @@ static void queued_due(struct draft *draft)
         return;
     if (event->kind == EVENT_LOCKED)
         run->lock_asked = false;
-    if (waits_forward(run) && wall_passed(run->start.deadline_at, event->now)) {
+    bool waited = waits_forward(run);
+    run->place_wanted = false;
+    if (waited && wall_passed(run->start.deadline_at, event->now)) {
         decide_turn(draft, CAUSE_DEADLINE, NULL);
         return;
     }
     if (now.paused || event->hold ||
         (wall_is_set(run->start.start_at) && !wall_passed(run->start.start_at, event->now)))
         return;
+    run->place_wanted = is_new(run) && event->no_place;
+    if (run->place_wanted)
+        return;
     if (run->start.lock.len && event->kind != EVENT_LOCKED) {
         lock_ask(draft);
         return;
     }
-    if (run->start.lock.len && !waits_forward(run)) {
+    if (!is_new(run)) {
         queued_again(draft);
         return;
     }
@@ -613,7 +624,9 @@ static struct wall heap_due(const struct heap *heap)
 struct wall run_due(const struct run *run)
 {
     if (run->now.state == RUN_QUEUED)
-        return wall_first(run->now.paused || run->lock_asked ? WALL_NONE : run->start.start_at,
+        return wall_first(run->now.paused || run->lock_asked || run->place_wanted
+                              ? WALL_NONE
+                              : run->start.start_at,
                           waits_forward(run) ? run->start.deadline_at : WALL_NONE);
     if (!decide_is_active(run))
         return WALL_NONE;

@@ -53,6 +53,7 @@ struct run_event {
     struct wall now;           /* database time; time is nothing but this field */
     const struct json *env;    /* what `env.NAME` may read; NULL: nothing */
     const struct json *people; /* who is who: see approval.h; NULL: nobody is named */
+    bool no_place;             /* its tenant has as many in flight as it may: nothing begins */
     bool hold;                 /* shutting down: answers are recorded, nothing new is claimed */
     /* What may be sent to each service of the plan; the decision counts down what it sends. NULL:
      * there are no limits. */

@@ -300,6 +300,7 @@ static void work_rejected(struct runner *runner, struct work *work, const struct
         work_free(work);
         slot->busy = false;
         if (is_start) { /* the image never was */
+            tenants_leave(runner, slot);
             run_free(slot->run);
             slot->run = NULL;
         }
@@ -357,6 +358,7 @@ static void work_taken(struct runner *runner, struct work *work, const struct un
     runner->stats.taken++;
     struct runner_answer answer = {.taken = taken};
     answer_send(work, &answer);
+    tenants_leave(runner, slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->busy = false;

@@ -276,7 +276,7 @@ static struct str text_keep(struct run *run, struct str old, struct str new)
 enum run_state record_start_state(const struct record_start *start)
 {
     bool later = start->start_at.us > start->created_at.us;
-    return later || start->lock.len ? RUN_QUEUED : RUN_RUNNING;
+    return later || start->lock.len || start->waits ? RUN_QUEUED : RUN_RUNNING;
 }
 
 static void start_apply(struct run *run, const struct record_start *start)

@@ -219,6 +219,7 @@ struct record_start {
     struct str parent;    /* the run whose step it is; "" = none */
     uint16_t depth;       /* 0: no parent; see RUN_DEPTH_MAX */
     struct str lock;      /* the value that it must hold before it does anything; "" = none */
+    bool waits;           /* its tenant had no place for it; not stored: the state tells */
     /* The database was restored: what the run did from then on may be missing. None: it was not, or
      * a person vouches for the run. Computed by the store from its rows. */
     struct wall suspect_from;
@@ -404,7 +405,8 @@ struct run {
     struct wall budget_told; /* memory only: the compensate_until that has passed and was seen to */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
-    bool lock_asked; /* memory only: the answer is the event that follows */
+    bool lock_asked;   /* memory only: the answer is the event that follows */
+    bool place_wanted; /* memory only: a DUE follows when its tenant has a place */
 };
 
 /* Takes a reference on the plan, copies the id. The run has no state until RECORD_START. */

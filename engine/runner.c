@@ -62,6 +62,7 @@ void slot_free(struct runner *runner, struct slot *slot)
 {
     ASSERT(!slot->flights && !slot->head && !slot->busy);
     gates_leave(slot);
+    tenants_leave(runner, slot);
     map_remove(&runner->slots, &slot->node);
     heap_remove(&runner->due, &slot->due);
     if (!slot->strays)
@@ -397,6 +398,7 @@ void runner_own_more(struct runner *runner, uint64_t shards)
 /* What waited for the run is told why it cannot be had. */
 static void slot_unload(struct runner *runner, struct slot *slot, const char *why)
 {
+    tenants_leave(runner, slot);
     run_free(slot->run);
     slot->run = NULL;
     while (slot->head) {
@@ -429,6 +431,7 @@ static void run_loaded(struct runner *runner, struct input *input)
         slot_unload(runner, slot, broken);
         return;
     }
+    tenants_count(runner, slot);
     work_queue_first(runner, work_new(slot, EVENT_RECOVER));
 }
 
@@ -558,6 +561,7 @@ void runner_free(struct runner *runner)
     map_free(&runner->flights);
     map_free(&runner->children);
     gates_free(runner);
+    tenants_free(runner);
     heap_free(&runner->due);
     arena_free(&runner->leaving_arena);
     tally_free(&runner->tally);
@@ -748,7 +752,9 @@ static void work_decide(struct runner *runner, struct work *work)
     work->event.people = runner->config.people;
     work->event.hold = runner->draining;
     gates_open(runner, work);
+    tenants_open(runner, work);
     run_decide(slot->run, &work->event, &work->arena, &work->decision);
+    tenants_count(runner, slot);
     gates_pass(runner, work);
     work->durable = durable_count(&work->decision);
     heap_remove(&runner->due, &slot->due);
@@ -898,6 +904,7 @@ void work_finish(struct runner *runner, struct work *work)
     }
     if (quarantined) { /* the image holds what the database refused */
         gates_leave(slot);
+        tenants_leave(runner, slot);
         run_free(slot->run);
         slot->run = NULL;
         slot->loading = slot->head != NULL;
@@ -963,6 +970,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
         flight_free(runner, flight);
     }
     gates_leave(slot);
+    tenants_leave(runner, slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->lock_number = 0;
@@ -1055,8 +1063,10 @@ void runner_turn(struct runner *runner, struct wall now)
         if (!runner->draining)
             due_queue(runner);
         gates_pump(runner);
+        tenants_pump(runner);
         ready_decide(runner);
         gates_pump(runner);
+        tenants_pump(runner);
         lane_pump(runner);
     } while (runner->inputs || (runner->ready && !runner->open));
 }

@@ -49,10 +49,18 @@ struct port_strays {
     void (*answered)(void *arg, const struct stray_answer *answer);
 };
 
+/* How many of a tenant's submitted runs may be in flight, over all daemons. */
+struct tenant_limit {
+    const char *name; /* "": runs without one; "*": each that is not named */
+    uint32_t runs;    /* at least 1 */
+};
+
 struct runner_config {
-    uint32_t resident_max;         /* 0: RESIDENT_RUNS_MAX */
-    const struct json *env;        /* borrowed for the runner's life; NULL: none */
-    const struct json *people;     /* the same; see approval.h */
+    uint32_t resident_max;              /* 0: RESIDENT_RUNS_MAX */
+    const struct json *env;             /* borrowed for the runner's life; NULL: none */
+    const struct json *people;          /* the same; see approval.h */
+    const struct tenant_limit *tenants; /* the same; NULL: none */
+    unsigned tenants_count;
     struct port_services services; /* changed is NULL: nobody else is to know */
     struct port_strays strays;     /* answered is NULL: cut off with the lease */
     struct port_tasks tasks;       /* offer is NULL: there are no workers */

@@ -56,6 +56,8 @@ struct work {
 struct slot {
     struct map_node node;     /* by run id */
     struct stray_run *strays; /* has the image then; NULL: the slot has it */
+    struct heap_node place;   /* tenants.c: waits for a place */
+    bool has_place;
     struct heap_node due;
     struct str id;
     uint16_t shard;
@@ -128,6 +130,9 @@ struct runner {
     struct map children; /* children.c: who waits for which child */
     struct map gates;    /* gates.c */
     struct map strays;   /* strays.c */
+    struct map tenants;  /* tenants.c */
+    struct tenant *tenants_listed;
+    uint64_t tenants_shards;
     struct heap due;
     struct slot *ready, **ready_tail;
     struct input *inputs, **inputs_tail;
@@ -207,6 +212,18 @@ void gates_pump(struct runner *runner);
 struct wall gates_due(struct runner *runner);
 void gates_count(const struct runner *runner, struct runner_stats *stats);
 void gates_free(struct runner *runner);
+
+/* --- tenants.c --- */
+
+/* Before a decision: whether a run that would begin finds a place. */
+void tenants_open(struct runner *runner, struct work *work);
+/* After one: the run takes its place, gives it back, or waits for one. */
+void tenants_count(struct runner *runner, struct slot *slot);
+/* The image goes. Allowed without one. */
+void tenants_leave(struct runner *runner, struct slot *slot);
+/* Wakes as many as there are places, the oldest first. */
+void tenants_pump(struct runner *runner);
+void tenants_free(struct runner *runner);
 
 /* --- strays.c --- */
 

@@ -838,6 +838,7 @@ int image_decode(const struct str fields[IMAGE_COUNT], const struct plan *plan, 
     out->records[out->count++].kind = RECORD_RUN;
     RUN_COLUMNS(GET_FIELD, now)
     RUN_MORE_COLUMNS(GET_FIELD, now)
+    start->waits = now->state == RUN_QUEUED;
     if (reader.bad || signal_reader.bad || input_reader.bad || now->state == RUN_NONE ||
         now->direction == DIRECTION_NONE)
         return err_set(err, ERR_INTERNAL, "the rows of run \"" STR_FMT "\" do not fit its workflow",

@@ -10,8 +10,12 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
             when r.paused then 'paused'
             when not coalesce(l.last_time + 3 * l.ttl > pg_catalog.clock_timestamp(), false)
                  then 'owner'
-            when r.state = 'queued' and r.lock is not null
-                 and not coalesce(r.start_at > pg_catalog.clock_timestamp(), false) then 'lock'
+            when r.state = 'queued' and r.start_at > pg_catalog.clock_timestamp() then 'timer'
+            when r.state = 'queued' and r.lock is not null and not exists (
+                     select from saga.lock_ticket t
+                      where t.shard = r.shard and t.run_id = r.run_id
+                        and t.held_since is not null) then 'lock'
+            when r.state = 'queued' then 'limit'
             when e.state = 'retrying' then 'retry'
             when e.state = 'unknown' then 'reconcile'
             when e.waits_for is not null then e.waits_for::text
@@ -20,7 +24,6 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
             when d.kind = 'child' then 'child'
             when e.state = 'claimed' then 'participant'
             when d.kind = 'wait_for' then 'signal'
-            when r.state = 'queued' then 'timer'
             when e.state = 'waiting' then 'timer'
             else 'claim' end as waiting_for,
        case when r.state = 'parked'

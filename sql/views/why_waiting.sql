@@ -37,8 +37,10 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
                                                              then ' is under way'
                                                              else ' undoes what it did' end
             when 'signal' then 'the signal ' || o.signal || ' has not come'
-            when 'limit' then 'the limits of ' || coalesce(o.service, 'its service') ||
-                              ' leave no room for ' || o.direction || ' now'
+            when 'limit' then case when o.state = 'queued' then
+                 'its tenant has as many runs in flight as the daemon''s config allows' else
+                 'the limits of ' || coalesce(o.service, 'its service') ||
+                              ' leave no room for ' || o.direction || ' now' end
             when 'breaker' then 'the breaker of ' || coalesce(o.service, 'its service') ||
                                 ' lets nothing through' ||
                                 coalesce((select ' before ' || saga.time_text(

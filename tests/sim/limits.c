@@ -18,6 +18,8 @@ void limits_draw(struct world *world)
     struct rand own = rand_seed(rand_mix(world->seed ^ str_hash(STR("limits"))));
     struct rand *rand = &own;
     bool limited = rand_chance(rand, 45);
+    world->tenant.name = "*";
+    world->tenant.runs = rand_chance(rand, 40) ? 1 + (uint32_t)rand_below(rand, 6) : 0;
     for (unsigned i = 0; i < WORLD_SERVICES; i++) {
         struct buf text = {0};
         struct world_limits *limits = &world->limits[i];

@@ -1060,6 +1060,8 @@ static void daemon_boot(struct daemon *daemon)
     struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan},
                                    .services = limits_port(daemon),
                                    .locks = locks_port(daemon),
+                                   .tenants = &daemon->world->tenant,
+                                   .tenants_count = daemon->world->tenant.runs ? 1 : 0,
                                    .strays = {.arg = daemon, .answered = sim_stray},
                                    .tasks = {.arg = daemon, .offer = sim_offer}};
     struct port_store store = {.arg = daemon,
@@ -1607,6 +1609,21 @@ void world_init(struct world *world, uint64_t seed, FILE *trace)
     world_schedule(world, SAFETY_US + SECOND_US, -1, NULL, operators_look);
 }
 
+/* A run of the same daemon keeps its place because a child of it waits for a person. */
+static bool place_is_kept(const struct world *world, const struct row_run *waiting)
+{
+    int lane = world->shard_lane[shard_of(waiting->id)];
+    for (size_t i = 0; i < world->rows.size && world->tenant.runs; i++)
+        for (struct map_node *node = world->rows.buckets[i]; node; node = node->chain) {
+            const struct row_run *row = CONTAINER_OF(node, struct row_run, node);
+            bool active = row->now.state == RUN_RUNNING || row->now.state == RUN_COMPENSATING;
+            if (active && !row->start.parent.len && world->shard_lane[shard_of(row->id)] == lane &&
+                world_rests(world, row))
+                return true;
+        }
+    return false;
+}
+
 bool world_rests(const struct world *world, const struct row_run *row)
 {
     struct arena scratch = {0};
@@ -1615,6 +1632,8 @@ bool world_rests(const struct world *world, const struct row_run *row)
     const struct row_run *holder = row->now.state == RUN_QUEUED ? locks_holder(world, row) : NULL;
     if (holder && !run_state_is_terminal(holder->now.state))
         rests = world_rests(world, holder);
+    if (row->now.state == RUN_QUEUED && !rests)
+        rests = place_is_kept(world, row);
     for (uint32_t i = 0; i < row->effects_count && !rests; i++) {
         const struct record_effect *effect = &row->effects[i];
         const struct plan_step *step = &row->plan->steps[effect->ref.step];

@@ -184,6 +184,7 @@ struct world {
 
     struct daemon daemons[WORLD_DAEMONS];
     struct world_limits limits[WORLD_SERVICES];
+    struct tenant_limit tenant; /* runs 0: there are any number */
     struct plan *kids[WORLD_KIDS];
     struct client_run runs[WORLD_RUNS_MAX];
     uint32_t runs_count;
