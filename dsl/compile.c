@@ -522,6 +522,7 @@ static void step_compile(struct compiler *cx, uint16_t index)
     pivot_compile(cx, index);
     hold_compile(cx, index);
     approve_compile(cx, index);
+    dry_run_compile(cx, index);
 }
 
 /* --- the hash --- */

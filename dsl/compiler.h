@@ -96,7 +96,8 @@ struct compiler {
     int64_t timeout_us;              /* `defaults` */
     struct plan_retry retry, compensate_retry;
     enum on_failure on_failure;
-    unsigned more_roots; /* of the action that is being compiled, besides those of every action */
+    unsigned more_roots;  /* of the action that is being compiled, besides those of every action */
+    unsigned fewer_roots; /* those of every action that it has not */
     const struct zone *zones[16]; /* read so far */
     size_t zones_count;
 };
@@ -223,8 +224,13 @@ void schedule_compile(struct compiler *cx, const struct node *node);
 /* The read of a `reconcile`: a `get`, `sql` or `exec`. False: diagnosed. */
 bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                   struct plan_action *out);
+/* The request of a `dry_run`, which is one of `kind`. False: diagnosed. */
+bool show_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                  uint16_t index, struct plan_action *out);
 /* --- compile_approve.c: `approve` of the step, whose action is known --- */
 void approve_compile(struct compiler *cx, uint16_t index);
+/* --- compile_dry_run.c: `dry_run` of the step, whose action is known --- */
+void dry_run_compile(struct compiler *cx, uint16_t index);
 /* --- compile_reconcile.c --- */
 /* `reconcile` of the step, or of its `compensate`, whose action is known. */
 void reconcile_compile(struct compiler *cx, const struct pair *pair, uint16_t index,

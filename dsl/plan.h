@@ -327,6 +327,8 @@ struct plan_step {
     uint32_t max_parallel;               /* of a loop, at least 1 */
     const struct schema *output_schema;  /* NULL: anything */
     const struct plan_approval *approve; /* NULL: nobody is asked */
+    /* ACTION_HTTP: shows the effect without making it, and carries no key; NULL: there is none. */
+    const struct plan_action *dry_run;
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };
