@@ -113,9 +113,8 @@ static void keys_absent_check(struct compiler *cx, const struct node *node, uint
         service = &cx->services[made->service].idempotency;
     if (service)
         own_key_check(cx, node, service);
-    bool other = !service || service->place != action->idempotency.place ||
-                 !service->name || !action->idempotency.name ||
-                 strcmp(service->name, action->idempotency.name) != 0;
+    bool other = !service || service->place != action->idempotency.place || !service->name ||
+                 !action->idempotency.name || strcmp(service->name, action->idempotency.name) != 0;
     if (action->kind == ACTION_HTTP && action->service == made->service && other)
         own_key_check(cx, node, &action->idempotency);
 }
@@ -150,7 +149,25 @@ static const struct pair *request_find(struct compiler *cx, const struct node *n
     return kind;
 }
 
-void dry_run_compile(struct compiler *cx, uint16_t index)
+/* Compiles it, and sees whether it reads other steps. What it reads is no reading of the step: that
+ * runs without it. */
+static bool shown_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                          uint16_t index, struct plan_action *made)
+{
+    struct step_source *source = &cx->sources[index];
+    size_t words = (cx->plan->steps_count + 63u) / 64;
+    uint64_t *kept = source->mentions;
+    source->mentions = arena_array(cx->scratch, uint64_t, words);
+    cx->fewer_roots = ROOT_KEY;
+    bool sound = show_compile(cx, node, kind, index, made);
+    cx->fewer_roots = 0;
+    if (step_mentions_any(cx, index))
+        cx->steps[index].dry_run_hangs = true;
+    source->mentions = kept;
+    return sound;
+}
+
+void dry_run_compile(struct compiler *cx, uint16_t index, bool hangs)
 {
     const struct node *step = cx->sources[index].node, *part;
     const struct pair *pair = node_get_pair(step, "dry_run"), *kind;
@@ -160,8 +177,8 @@ void dry_run_compile(struct compiler *cx, uint16_t index)
     if (!pair)
         return;
     if (why) {
-        struct diag *diag = node_error(cx, "E312", pair->key,
-                                       "`dry_run` has nothing to show: %s", why);
+        struct diag *diag =
+            node_error(cx, "E312", pair->key, "`dry_run` has nothing to show: %s", why);
         diag_help(cx->diags, diag, "leave it out");
         return;
     }
@@ -169,9 +186,8 @@ void dry_run_compile(struct compiler *cx, uint16_t index)
     if (!kind)
         return;
     made = arena_new(cx->arena, struct plan_action);
-    cx->fewer_roots = ROOT_KEY;
-    bool sound = show_compile(cx, pair->value, kind, index, made);
-    cx->fewer_roots = 0;
+    out->dry_run_hangs = hangs;
+    bool sound = shown_compile(cx, pair->value, kind, index, made);
     if ((part = node_get(pair->value, "timeout")))
         read_duration(cx, part, "`timeout`", MS_US, &made->timeout_us);
     same_request_check(cx, step, pair);

@@ -329,6 +329,7 @@ struct plan_step {
     const struct plan_approval *approve; /* NULL: nobody is asked */
     /* ACTION_HTTP: shows the effect without making it, and carries no key; NULL: there is none. */
     const struct plan_action *dry_run;
+    bool dry_run_hangs; /* it, the step's `if` or its items read other steps: not known before */
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };

@@ -17,6 +17,7 @@ struct api *api_new(const struct api_options *options)
 bool api_end(struct api *api)
 {
     bool some = api->waiters || api->takes;
+    some = showings_end(api) || some;
     waiters_end(api, false);
     takes_end(api, false);
     return some;
@@ -26,6 +27,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    showings_end(api);
     waiters_end(api, true);
     takes_end(api, true);
     free(api);
@@ -281,8 +283,11 @@ static void run_route(struct api *api, struct control_request *request, struct s
     } else if (str_eq(next, STR("events")) && get && !rest.len) {
         events_show(api, request, run_id);
     } else if (str_eq(next, STR("steps")) && !get) {
-        struct str step = arena_str(arena, segment_next(&rest));
-        run_verb(api, request, run_id, step, segment_next(&rest));
+        struct str step = arena_str(arena, segment_next(&rest)), verb = segment_next(&rest);
+        if (step.len && str_eq(verb, STR("dry_run")) && !rest.len)
+            step_rehearse(api, request, run_id, step);
+        else
+            run_verb(api, request, run_id, step, verb);
     } else if (next.ptr && control_method(request) == CONTROL_POST && !rest.len) {
         run_verb(api, request, run_id, STR(""), next);
     } else {
