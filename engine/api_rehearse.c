@@ -211,9 +211,12 @@ static void refusal_keep(struct rehearse_call *call, const struct err *refusal)
 {
     struct control_request *request = call->showing.request;
     struct arena *arena = control_arena(request);
-    const char *params[] = {run_event_name(EVENT_DRY_RUN), call->showing.run_id.ptr, call->step.ptr,
+    const char *params[] = {run_event_name(EVENT_DRY_RUN),
+                            call->showing.run_id.ptr,
+                            call->step.ptr,
                             arena_str(arena, control_actor(request)).ptr,
-                            arena_str(arena, call->reason).ptr, refusal->text};
+                            arena_str(arena, call->reason).ptr,
+                            refusal->text};
     call->refusal = *refusal;
     store_pg_query(call->showing.api->o.store,
                    "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)", params,
@@ -269,8 +272,8 @@ static void owner_came(void *arg, const struct store_answer *answer)
 static void owner_ask(struct rehearse_call *call)
 {
     const char *params[] = {call->showing.run_id.ptr};
-    store_pg_query(call->showing.api->o.store, "select saga.run_owner_v1($1)", params, 1, owner_came,
-                   call);
+    store_pg_query(call->showing.api->o.store, "select saga.run_owner_v1($1)", params, 1,
+                   owner_came, call);
 }
 
 void step_rehearse(struct api *api, struct control_request *request, struct str run_id,

@@ -29,9 +29,10 @@ static int possible(const struct draft *draft, const struct instance *instance, 
     const struct run *run = draft->run;
     const struct plan_step *step = &run->plan->steps[instance->step];
     if (!step->dry_run)
-        return err_set(err, ERR_NOT_FOUND,
-                       "the step \"%s\" declares no `dry_run`: there is only its request to look at",
-                       step->id);
+        return err_set(
+            err, ERR_NOT_FOUND,
+            "the step \"%s\" declares no `dry_run`: there is only its request to look at",
+            step->id);
     if (run_state_is_terminal(run->now.state))
         return err_set(err, ERR_CONFLICT, "the run has ended %s", run_state_name(run->now.state));
     if (run->now.direction == DIRECTION_COMPENSATE)
@@ -49,8 +50,8 @@ void rehearsal_decide(struct draft *draft, const struct instance *instance)
 {
     const struct effect_state *side = &instance->execute;
     struct err *err = &draft->out->answer;
-    struct str name = key_instance(&draft->run->plan->steps[instance->step], instance->item,
-                                   draft->scratch);
+    struct str name =
+        key_instance(&draft->run->plan->steps[instance->step], instance->item, draft->scratch);
     struct run_rehearsal *made = arena_new(draft->scratch, struct run_rehearsal);
     struct rendered action;
     if (possible(draft, instance, name, err) != 0)

@@ -424,4 +424,5 @@ def another_tenants_id_is_taken(env):
     assert len(told) == 1, told
 
 
-main()
+if __name__ == "__main__":
+    main()
