@@ -298,6 +298,20 @@ const struct ctl_verb ctl_verbs[] = {
      .args = "",
      .summary = "the requests that wait for a person, exactly as they would be sent",
      .run = ctl_verb_approvals},
+    {.name = "dry-run",
+     .group = GROUP_RUNS,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "send what a step declares as `dry_run`, and show the answer; nothing is done",
+     .about =
+         "For a step that waits, for an approval or to be sent again: its service is asked what\n"
+         "the action would do, with the run's real data, once, without a key. The run does not\n"
+         "notice. Who asked is in the audit. STEP is ID, of a loop ID.ITEM.\n"
+         "Exits 1 if no answer came, 3 if the step declares none, 9 if it is not reached or done.",
+     .options = {{OPT_REASON, "why; kept in the audit (may be left out)"}},
+     .run = ctl_verb_dry_run},
 
     OPERATE("cancel", "turn a run back: what was applied is undone",
             "Attempts in flight are awaited first. After the pivot a run is not turned back.\n"
@@ -356,20 +370,6 @@ const struct ctl_verb ctl_verbs[] = {
      .options = {{OPT_OUTPUT, "the step's output"}, REASON},
      .run = ctl_verb_skip},
 
-    {.name = "dry-run",
-     .group = GROUP_OPERATE,
-     .args = "RUN STEP",
-     .args_min = 2,
-     .args_max = 2,
-     .arg = CTL_ARG_RUN,
-     .summary = "send what a step declares as `dry_run`, and show the answer; nothing is done",
-     .about =
-         "For a step that waits, for an approval or to be sent again: its service is asked what\n"
-         "the action would do, with the run's real data, once, without a key. The run does not\n"
-         "notice. Who asked is in the audit. STEP is ID, of a loop ID.ITEM.\n"
-         "Exits 1 if no answer came, 3 if the step declares none, 9 if it is not reached or done.",
-     .options = {{OPT_REASON, "why; kept in the audit (may be left out)"}},
-     .run = ctl_verb_dry_run},
     {.name = "approve",
      .group = GROUP_OPERATE,
      .args = "RUN STEP",
