@@ -394,6 +394,66 @@ def at_the_end(env):
 
 
 @case
+def lease_lost(env):
+    """A daemon that lost its lease says so to who waits; the new owner shows what the old one did."""
+    daemon, ledger = started(env, flow(timeout="10s"))
+    waiting(env, daemon)
+    ledger.script("/previews/pay", Answer(act="never", effect=False))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(daemon.ctl("dry-run", "p1", "pay")))
+    thread.start()
+    wait_until("one is on its way", lambda: ledger.seen(path="/previews/pay"))
+    daemon.freeze()
+    other = env.daemon("b").start("--lease", "2s")
+    wait_until("the other one owns all", lambda: env.rows(
+        "select * from saga.daemons where daemon = 'b' and shards = 64"))
+    daemon.thaw()
+    thread.join(30)
+    assert results[0].code == 1 and "lost its lease" in results[0].out, results
+    wait_until("somebody owns it", lambda: 0 in
+               {at.ctl("dry-run", "p1", "pay").code for at in (daemon, other)})
+    keyless(ledger, "/previews/pay", len(ledger.seen(path="/previews/pay")))
+
+
+@case
+def without_the_audit(env):
+    """What cannot be kept in the audit is not sent."""
+    daemon, ledger = started(env)
+    waiting(env, daemon)
+    env.sql("revoke execute on function saga.audit_dry_run_v1(text, text, text, text) "
+            "from saga_engine")
+    told = daemon.ctl("dry-run", "p1", "pay")
+    assert told.code == 1 and "permission denied" in told.err, told
+    told = daemon.submit("paying", {"id": "p2", "n": 1}, dry_run=True, rehearse=True)
+    assert told.status == 503, told
+    assert not ledger.seen(path="/previews")
+
+
+@case
+def long_waits(env):
+    """Whatever `timeout` says, an answer is waited for 10 s, and all of a run's for 30 s."""
+    daemon, ledger = started(env, """
+workflow: paying
+services: {svc: {url: "http://127.0.0.1:1", timeout: 5m}}
+steps:
+  - id: send
+    for_each: input.items
+    action: {post: svc/send, body: {to: "${{ item }}"}}
+    compensate: {none: mail}
+    dry_run: {post: svc/previews, body: {to: "${{ item }}"}}
+""")
+    ledger.always("/previews", Answer(act="never", effect=False))
+    begun = time.monotonic()
+    told = daemon.ctl("run", "paying", "--input", '{"items":[1,2,3,4]}', "--dry-run", "--rehearse",
+                      "--json")
+    assert told.code == 0 and 29 < time.monotonic() - begun < 40, told
+    shown = [step["dry_run"] for step in told.json()["steps"]]
+    assert ["no answer in time" in s.get("no_answer", "") for s in shown] == [True] * 3 + [False]
+    assert shown[3]["not_sent"] == "the 30 s for all of them are over", shown
+    assert len(ledger.seen(path="/previews")) == 3
+
+
+@case
 def roles(env):
     """It takes an operator; a dry run before the start, whoever may start runs."""
     env.secrets["token"] = SECRET
