@@ -39,6 +39,13 @@ bool body_read(struct control_request *request, const struct json **out);
 bool members_known(struct control_request *request, const struct json *body,
                    const char *const *known, size_t count);
 
+/* A question that shows the runs of the caller's tenants alone (control_tenants). `sql` is "select
+ * saga.NAME(...)" of a function that is granted to readers: others do not heed tenants. */
+void seen_query(struct api *api, struct control_request *request, const char *sql,
+                const char *const *params, unsigned count, store_answered *done, void *arg);
+/* False after answering 403: the caller's grant is bound to other tenants. */
+bool tenant_admit(struct control_request *request, struct str tenant);
+
 /* Answers with the run's JSON once it has ended or is parked (`status_end`), or after `wait_s`
  * seconds (`status_open`); at once with wait_s = 0. */
 void wait_for_run(struct api *api, struct control_request *request, struct str run_id, int wait_s,

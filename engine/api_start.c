@@ -590,6 +590,8 @@ void run_submit(struct api *api, struct control_request *request)
     submission->tenant = json_get_text(body, "tenant");
     if (!submission->tenant.ptr)
         submission->tenant = STR("");
+    if (!tenant_admit(request, submission->tenant))
+        return;
     submission->wait_s = prefer_wait(request);
     if (start_at_read(json_get_z(body, "start_at"), &start_at, &err) != 0) {
         control_problem(request, 422, "start_at_invalid", NULL, "%s", err.text);

@@ -11,4 +11,4 @@ as $$
         'expires_at', saga.time_text(a.expires_at), 'dry_run', a.dry_run) order by a.asked_at), '[]'))
       from saga.pending_approvals a;
 $$;
-comment on function saga.approvals_json_v1() is 'What waits for a person''s approval. [engine]';
+comment on function saga.approvals_json_v1() is 'What waits for a person''s approval. [engine, operator, reader]';
