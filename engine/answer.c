@@ -48,8 +48,9 @@ bool answer_take(struct draft *draft, struct instance *instance, enum direction 
     if (repeats) /* said already */
         return false;
     finding_add(draft, instance, direction, &side, &finding);
-    /* A refusal says nothing against what is known to be applied. */
-    bool counts = is_open(&side) || answer->applied;
+    /* A refusal says nothing against what is known to be applied, and one of a single attempt
+     * nothing of others. */
+    bool counts = answer->applied || (is_open(&side) && !answer->attempt);
     if (counts) {
         if (answer->applied)
             end_applied(draft, instance, direction, &side, answer);

@@ -11,6 +11,7 @@
 
 struct answer {
     bool applied;      /* else refused, for good */
+    uint32_t attempt;  /* a refusal is of this one only: evidence. 0: of the key */
     struct str output; /* JSON text of the output, or of the refusal's body; absent: none */
     struct str text;   /* one line, or "" */
     struct str actor;  /* who brought it, or "" */

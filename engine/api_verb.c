@@ -484,8 +484,13 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
                 verb.name = STR("");
             output = json_get_z(body, "data");
         }
-        if (verb.kind == EVENT_ANSWER)
+        if (verb.kind == EVENT_ANSWER) {
+            int64_t attempt = 0;
+            const struct json *number = json_get_z(body, "attempt");
             verb.name = json_get_text(body, "key");
+            if (number && json_to_int(number, &attempt))
+                verb.attempt = (uint32_t)attempt;
+        }
         if (is_approval(verb.kind))
             verb.name = json_get_text(body, "hash");
         if (output && output->kind != JSON_NULL)

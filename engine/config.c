@@ -16,7 +16,8 @@ struct reader {
 
 void config_init(struct config *config)
 {
-    *config = (struct config){.drain_us = CONFIG_DRAIN_US, .lease_us = CONFIG_LEASE_US};
+    *config = (struct config){
+        .drain_us = CONFIG_DRAIN_US, .lease_us = CONFIG_LEASE_US, .sessions = CONFIG_SESSIONS};
 }
 
 void config_free(struct config *config)
@@ -64,6 +65,14 @@ bool config_lease_ok(int64_t lease_us)
     return lease_us >= SECOND_US && lease_us <= 10 * MINUTE_US;
 }
 
+bool config_sessions(struct str text, unsigned *out)
+{
+    if (text.len != 1 || text.ptr[0] < '2' || text.ptr[0] > '4')
+        return false;
+    *out = (unsigned)(text.ptr[0] - '0');
+    return true;
+}
+
 /* --- reading nodes ---------------------------------------------------------------------------- */
 
 static struct diag *complain(struct reader *reader, const char *code, const struct node *node,
@@ -82,6 +91,16 @@ static struct diag *complain(struct reader *reader, const char *code, const stru
                                  place.span, "%s", text.data);
     buf_free(&text);
     return diag;
+}
+
+static void unknown_key(struct reader *reader, const struct node *key, const char *const *keys,
+                        size_t count)
+{
+    struct diag *diag =
+        complain(reader, "E903", key, "unknown key `" STR_FMT "`", STR_ARG(key->text));
+    const char *nearest = diag_nearest(key->text, keys, count);
+    if (nearest)
+        diag_help(reader->diags, diag, "a similar key exists: `%s`", nearest);
 }
 
 static const char *text_read(struct reader *reader, const struct node *node, const char *what)
@@ -312,11 +331,134 @@ static void duration_read(struct reader *reader, const struct node *node, const 
     }
 }
 
+/* --- alerts ----------------------------------------------------------------------------------- */
+
+static void alert_on_read(struct reader *reader, const struct node *node,
+                          struct alert_target *target)
+{
+    for (uint32_t i = 0; node->kind == NODE_LIST && i < node->count; i++) {
+        struct str what = node->items[i]->text;
+        if (str_eq_z(what, "parked"))
+            target->on_parked = true;
+        else if (str_eq_z(what, "unknown"))
+            target->on_unknown = true;
+        else if (str_eq_z(what, "breaker"))
+            target->on_breaker = true;
+        else
+            complain(reader, "E901", node->items[i], "`on` is a list of parked, unknown, breaker");
+    }
+    if (node->kind != NODE_LIST || !node->count)
+        complain(reader, "E901", node, "`on` is a list of parked, unknown, breaker");
+}
+
+static void alert_url_read(struct reader *reader, const struct node *node,
+                           struct alert_target *target)
+{
+    const char *url = text_read(reader, node, "url");
+    if (!url)
+        return;
+    if (str_starts(str_z(url), STR("secret:")))
+        target->secret = url + strlen("secret:");
+    else
+        target->url = url;
+    struct str rest = str_starts(str_z(url), STR("https://"))  ? str_z(url + strlen("https://"))
+                      : str_starts(str_z(url), STR("http://")) ? str_z(url + strlen("http://"))
+                                                               : STR("");
+    if (target->secret ? !*target->secret : !rest.len)
+        complain(reader, "E901", node, "`url` is https://HOST/PATH, or secret:NAME");
+}
+
+static void alert_exec_read(struct reader *reader, const struct node *node,
+                            struct alert_target *target)
+{
+    struct arena *arena = &reader->config->arena;
+    if (node->kind != NODE_LIST || !node->count || node->count > 64) {
+        complain(reader, "E901", node, "`exec` is a list: the program and its arguments");
+        return;
+    }
+    struct str *args = arena_array(arena, struct str, node->count);
+    for (uint32_t i = 0; i < node->count; i++)
+        if (node->items[i]->kind == NODE_TEXT)
+            args[target->args_count++] = arena_str(arena, node->items[i]->text);
+        else
+            complain(reader, "E901", node->items[i], "an argument is a text");
+    target->args = args;
+}
+
+static void alert_read(struct reader *reader, const struct pair *pair, struct alert_target *target)
+{
+    static const char *const keys[] = {"url", "exec", "bearer", "on", "every"};
+    const struct node *node = pair->value;
+    *target = (struct alert_target){.name = arena_str(&reader->config->arena, pair->key->text).ptr,
+                                    .every_us = ALERTS_EVERY_US};
+    for (uint32_t i = 0; node->kind == NODE_MAP && i < node->count; i++) {
+        struct str key = node->pairs[i].key->text;
+        const struct node *value = node->pairs[i].value;
+        if (str_eq_z(key, "url"))
+            alert_url_read(reader, value, target);
+        else if (str_eq_z(key, "exec"))
+            alert_exec_read(reader, value, target);
+        else if (str_eq_z(key, "bearer"))
+            target->bearer = text_read(reader, value, "bearer");
+        else if (str_eq_z(key, "on"))
+            alert_on_read(reader, value, target);
+        else if (str_eq_z(key, "every"))
+            duration_read(reader, value, "every", &target->every_us);
+        else
+            unknown_key(reader, node->pairs[i].key, keys, ARRAY_LEN(keys));
+    }
+    if (!node_get(node, "on"))
+        target->on_parked = target->on_breaker = true;
+    if (target->every_us < SECOND_US)
+        complain(reader, "E901", node_get(node, "every"), "`every` is at least 1s");
+    if (!node_get(node, "url") == !node_get(node, "exec"))
+        complain(
+            reader, "E902", node,
+            "a target of alerts has the form {url: URL, bearer: SECRET, on: [...], every: 10s}, "
+            "or with `exec: [PROGRAM, ARGUMENT...]` for the URL");
+}
+
+static void alerts_read(struct reader *reader, const struct node *node)
+{
+    struct config *config = reader->config;
+    if (node->kind != NODE_MAP) {
+        complain(reader, "E901", node, "`alerts` must be a map of targets, not %s",
+                 node_kind_name(node));
+        return;
+    }
+    struct alert_target *targets = arena_array(&config->arena, struct alert_target, node->count);
+    for (uint32_t i = 0; i < node->count; i++)
+        alert_read(reader, &node->pairs[i], &targets[i]);
+    config->alerts = targets;
+    config->alerts_count = (uint16_t)node->count;
+}
+
+/* Names of what other settings declare. */
+static void alerts_check(struct reader *reader, const struct node *node)
+{
+    const struct config *config = reader->config;
+    for (uint16_t i = 0; i < config->alerts_count; i++) {
+        const struct alert_target *target = &config->alerts[i];
+        const char *secrets[] = {target->secret, target->bearer};
+        if (target->args && !config->exec_directory)
+            complain(reader, "E902", node->pairs[i].value,
+                     "`exec` needs the directory of the programs: exec: {directory: PATH}");
+        for (size_t k = 0; k < ARRAY_LEN(secrets); k++) {
+            bool known = !secrets[k];
+            for (uint16_t s = 0; !known && s < config->secrets_count; s++)
+                known = !strcmp(config->secrets[s].name, secrets[k]);
+            if (!known)
+                complain(reader, "E902", node->pairs[i].value,
+                         "there is no secret `%s`: declare it under `secrets`", secrets[k]);
+        }
+    }
+}
+
 static void key_read(struct reader *reader, const struct pair *pair)
 {
-    static const char *const keys[] = {"database", "name",     "socket",  "log_format", "drain",
-                                       "lease",    "services", "secrets", "env",        "exec",
-                                       "egress",   "roles",    "people",  "retain"};
+    static const char *const keys[] = {
+        "database", "name", "socket", "log_format", "drain",  "lease",  "services", "secrets",
+        "env",      "exec", "egress", "roles",      "people", "retain", "sessions", "alerts"};
     struct config *config = reader->config;
     struct str key = pair->key->text;
     const struct node *value = pair->value;
@@ -341,6 +483,8 @@ static void key_read(struct reader *reader, const struct pair *pair)
         egress_read(reader, value);
     else if (str_eq_z(key, "roles"))
         roles_read(reader, value);
+    else if (str_eq_z(key, "alerts"))
+        alerts_read(reader, value);
     else if (str_eq_z(key, "drain"))
         duration_read(reader, value, "drain", &config->drain_us);
     else if (str_eq_z(key, "retain")) {
@@ -351,16 +495,15 @@ static void key_read(struct reader *reader, const struct pair *pair)
         duration_read(reader, value, "lease", &config->lease_us);
         if (!config_lease_ok(config->lease_us))
             complain(reader, "E901", value, "`lease` is a duration of 1s to 10m");
+    } else if (str_eq_z(key, "sessions")) {
+        if (!config_sessions(value->text, &config->sessions))
+            complain(reader, "E901", value, "`sessions` is 2, 3 or 4");
     } else if (str_eq_z(key, "log_format")) {
         config->has_log_format = true;
         if (!config_log_format(value->text, &config->log_format))
             complain(reader, "E901", value, "`log_format` is one of human, logfmt, json");
     } else if (!str_starts(key, STR("x-"))) {
-        struct diag *diag =
-            complain(reader, "E903", pair->key, "unknown key `" STR_FMT "`", STR_ARG(key));
-        const char *nearest = diag_nearest(key, keys, ARRAY_LEN(keys));
-        if (nearest)
-            diag_help(reader->diags, diag, "a similar key exists: `%s`", nearest);
+        unknown_key(reader, pair->key, keys, ARRAY_LEN(keys));
     }
 }
 
@@ -374,6 +517,8 @@ bool config_parse(struct str source, struct config *config, struct diags *diags)
         complain(&reader, "E901", root, "the config must be a map of settings");
     for (uint32_t i = 0; root && root->kind == NODE_MAP && i < root->count; i++)
         key_read(&reader, &root->pairs[i]);
+    if (config->alerts_count)
+        alerts_check(&reader, node_get(root, "alerts"));
     doc_free(&reader.doc);
     return diags->errors == 0;
 }

@@ -4,6 +4,7 @@
  *
  *     database: postgres://...          name: sagad-1            socket: /run/sagad/sagad.sock
  *     log_format: human|logfmt|json     drain: 30s        lease: 10s
+ *     sessions: 4
  *     retain: 30d                 # of finished runs whose workflow has no `retain`; else for ever
  *     services: {payments: {url: "https://...", timeout: 5s}}    # wins over a workflow's own words
  *     secrets: {payments_token: "file:/etc/saga/token"}          # or env:NAME
@@ -18,6 +19,7 @@
 
 #include "dsl/services.h"
 #include "engine/access.h"
+#include "engine/alerts.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/egress.h"
@@ -33,11 +35,13 @@ struct config {
     bool has_log_format;
     enum log_format log_format;
     int64_t drain_us, lease_us;
+    unsigned sessions; /* at the engine's database */
     int64_t retain_us; /* of runs whose workflow does not say; 0: for ever */
     const struct plan_service *services;
     const struct config_pair *secrets; /* name and source */
     const char *const *env_names;
-    uint16_t services_count, secrets_count, env_count;
+    const struct alert_target *alerts;
+    uint16_t services_count, secrets_count, env_count, alerts_count;
     const char *exec_directory;
     const struct json *people; /* as engine/approval.h reads it; NULL: nobody is named */
     struct egress egress;
@@ -46,6 +50,7 @@ struct config {
 
 #define CONFIG_DRAIN_US (30 * SECOND_US)
 #define CONFIG_LEASE_US (10 * SECOND_US)
+#define CONFIG_SESSIONS 4
 
 /* Defaults without a file. */
 void config_init(struct config *config);
@@ -59,5 +64,7 @@ MUST_USE int config_file_read(const char *path, struct arena *arena, struct str 
 bool config_log_format(struct str text, enum log_format *out);
 /* Shorter ones are lost by a busy machine, with longer ones nobody takes over while it matters. */
 bool config_lease_ok(int64_t lease_us);
+/* 2 to 4: false if it is not. */
+bool config_sessions(struct str text, unsigned *out);
 
 #endif

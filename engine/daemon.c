@@ -1,10 +1,12 @@
 #include "engine/daemon.h"
 
+#include "engine/alerts.h"
 #include "engine/api.h"
 #include "engine/breakers.h"
 #include "engine/failpoint.h"
 #include "engine/invoke.h"
 #include "engine/invoke_sql.h"
+#include "engine/late_answers.h"
 #include "engine/limits.h"
 #include "engine/log.h"
 #include "engine/queues.h"
@@ -41,6 +43,8 @@ struct daemon {
     struct retention *retention;
     struct bulks *bulks;
     struct breakers *breakers;
+    struct late_answers *late_answers;
+    struct alerts *alerts;
     struct control *control, *scrape;
     struct loop_timer *turn_timer, *drain_timer;
     struct mono drain_until;
@@ -298,7 +302,10 @@ static void daemon_problem(void *arg, const struct err *err, bool is_final)
 static void daemon_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
 {
     struct daemon *daemon = arg;
-    runner_reply(daemon->runner, invocation_id, reply);
+    if (alerts_sent(invocation_id))
+        alerts_reply(daemon->alerts, invocation_id, reply);
+    else
+        runner_reply(daemon->runner, invocation_id, reply);
 }
 
 static void daemon_changed(void *arg, const struct run *run)
@@ -367,6 +374,7 @@ static void store_open(struct daemon *daemon)
                                        .daemon = daemon->o.name,
                                        .lock_file = daemon->o.lock_file,
                                        .ttl_us = daemon->o.config->lease_us,
+                                       .sessions = daemon->o.config->sessions,
                                        .action_lanes = daemon->o.action_database ? ACTION_LANES : 0,
                                        .polls_inbox = true};
     struct store_pg_events events = {.arg = daemon,
@@ -423,7 +431,11 @@ static void runner_open(struct daemon *daemon)
     struct breakers_options breakers = {
         .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
     daemon->breakers = breakers_new(&breakers);
+    struct late_answers_options late_answers = {
+        .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    daemon->late_answers = late_answers_new(&late_answers);
     struct runner_config config = {.env = daemon->env,
+                                   .strays = late_answers_port(daemon->late_answers),
                                    .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
@@ -432,6 +444,19 @@ static void runner_open(struct daemon *daemon)
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
     breakers_run(daemon->breakers, daemon->runner);
+}
+
+static void alerts_open(struct daemon *daemon)
+{
+    struct alerts_options options = {.loop = daemon->o.loop,
+                                     .runner = daemon->runner,
+                                     .store = daemon->store,
+                                     .invoke = invoke_port(daemon->invoke),
+                                     .secrets = daemon->secrets,
+                                     .daemon = daemon->o.name,
+                                     .targets = daemon->o.config->alerts,
+                                     .count = daemon->o.config->alerts_count};
+    daemon->alerts = alerts_new(&options);
 }
 
 int daemon_open(const struct daemon_options *options, struct daemon **out, struct err *err)
@@ -451,6 +476,7 @@ int daemon_open(const struct daemon_options *options, struct daemon **out, struc
     sql_open(daemon);
     runner_open(daemon);
     daemon->bulks = bulks_new(options->loop, daemon->runner, daemon->store);
+    alerts_open(daemon);
     struct api_options api = {.loop = options->loop,
                               .access = &options->config->access,
                               .runner = daemon->runner,
@@ -509,6 +535,8 @@ void daemon_close(struct daemon *daemon)
     retention_free(daemon->retention);
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
+    late_answers_free(daemon->late_answers);
+    alerts_free(daemon->alerts);
     invoke_free(daemon->invoke);
     plans_free(daemon->plans);
     queues_free(daemon->queues);
@@ -569,6 +597,7 @@ void daemon_drain(struct daemon *daemon)
     retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);
     breakers_stop(daemon->breakers);
+    alerts_stop(daemon->alerts);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);
     invoke_sql_drain(daemon->sql, false);

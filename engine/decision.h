@@ -75,7 +75,8 @@ struct run_event {
         struct str step; /* ID[.ITEM][:execute|:compensate], "" = whatever stopped */
         struct str reason, actor;
         struct str inbox_id; /* settles this row in the same unit; absent: came by socket */
-        bool applied;        /* settle */
+        bool applied;        /* settle, answer */
+        uint32_t attempt;    /* answer: about this one only; 0: about the key */
         bool force;
         struct str output; /* settle --applied, skip, signal's data: JSON text, absent: none */
         struct str input, step_input; /* retry: JSON texts, absent: as they are */

@@ -82,6 +82,19 @@ static void drop(void *arg, uint64_t invocation_id)
             invoke->ports[i].drop(invoke->ports[i].arg, invocation_id);
 }
 
+static void leave(void *arg, uint64_t invocation_id)
+{
+    struct invoke *invoke;
+    CAST_OBJ(invoke, arg, INVOKE_MAGIC);
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        const struct port_invoke *port = &invoke->ports[i];
+        if (port->leave)
+            port->leave(port->arg, invocation_id);
+        else if (port->drop)
+            port->drop(port->arg, invocation_id);
+    }
+}
+
 void invoke_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
 {
     struct invoke *invoke;
@@ -118,7 +131,8 @@ struct invoke *invoke_new(const struct invoke_options *options)
     ASSERT(options->loop && options->reply);
     invoke->magic = INVOKE_MAGIC;
     invoke->options = *options;
-    invoke->port = (struct port_invoke){.arg = invoke, .start = start, .drop = drop};
+    invoke->port =
+        (struct port_invoke){.arg = invoke, .start = start, .drop = drop, .leave = leave};
     invoke->http = invoke_http_new(&(struct invoke_http_options){
         .loop = options->loop,
         .secrets = options->secrets,

@@ -990,6 +990,15 @@ static void drop(void *arg, uint64_t invocation_id)
     loop_defer(http->loop, &http->pump_call, pump, http);
 }
 
+static void leave(void *arg, uint64_t invocation_id)
+{
+    struct invoke_http *http;
+    CAST_OBJ(http, arg, INVOKE_HTTP_MAGIC);
+    const struct transfer *transfer = idmap_get(&http->by_id, invocation_id);
+    if (transfer && !transfer->may_have_left)
+        drop(http, invocation_id);
+}
+
 void invoke_http_drain(struct invoke_http *http, bool cut)
 {
     http->draining = true;
@@ -1027,7 +1036,7 @@ struct invoke_http *invoke_http_new(const struct invoke_http_options *options)
     if (!http->options.connect_timeout_us)
         http->options.connect_timeout_us = CONNECT_TIMEOUT_US;
     http->loop = options->loop;
-    http->port = (struct port_invoke){.arg = http, .start = start, .drop = drop};
+    http->port = (struct port_invoke){.arg = http, .start = start, .drop = drop, .leave = leave};
     http->flying_max = flying_limit(options->transfers_max);
     /* A service that hangs must not take the connections of all others. */
     http->target_flying_max = MAX(http->flying_max / 2, 1u);

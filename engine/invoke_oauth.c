@@ -395,6 +395,19 @@ static void drop(void *arg, uint64_t invocation_id)
     held_end(held, REPLY_NOT_SENT, "given up while it waited for an access token");
 }
 
+static void leave(void *arg, uint64_t invocation_id)
+{
+    struct invoke_oauth *oauth = arg;
+    struct held *held = idmap_get(&oauth->held, invocation_id);
+    if (held && held->waiting) {
+        drop(oauth, invocation_id);
+        return;
+    }
+    if (held)
+        held->again = true; /* it is not sent a second time */
+    oauth->o.http->leave(oauth->o.http->arg, invocation_id);
+}
+
 void invoke_oauth_reply(void *arg, uint64_t invocation_id, const struct reply *reply)
 {
     struct invoke_oauth *oauth = arg;
@@ -420,7 +433,7 @@ struct invoke_oauth *invoke_oauth_new(const struct invoke_oauth_options *options
     struct invoke_oauth *oauth = xcalloc(1, sizeof(*oauth));
     ASSERT(options->loop && options->reply && options->http);
     oauth->o = *options;
-    oauth->port = (struct port_invoke){.arg = oauth, .start = start, .drop = drop};
+    oauth->port = (struct port_invoke){.arg = oauth, .start = start, .drop = drop, .leave = leave};
     return oauth;
 }
 

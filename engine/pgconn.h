@@ -25,7 +25,7 @@
 #define PGCONN_PARAMS_MAX 24
 #define PGCONN_RETRY_MIN_US (50 * MS_US)
 #define PGCONN_RETRY_MAX_US (5 * SECOND_US)
-#define PGCONN_AFTER_US (20 * MS_US) /* how often it is looked whether `after` is up */
+#define PGCONN_AFTER_US (20 * MS_US)       /* how often it is looked whether `after` is up */
 #define PGCONN_CONNECT_US (10 * SECOND_US) /* per attempt; the next one starts at the next host */
 
 struct pgconn;

@@ -80,8 +80,11 @@ struct port_invoke {
     void *arg;
     /* Answered by runner_reply exactly once, also after drop. */
     void (*start)(void *arg, const struct invocation *invocation);
-    /* The answer is no longer wanted (the lease is lost): cut it off. */
+    /* The answer is no longer wanted: cut it off. */
     void (*drop)(void *arg, uint64_t invocation_id);
+    /* The lease is lost: what was not sent stays unsent, nothing is sent again, but an answer that
+     * is under way is still wanted. NULL: as drop. */
+    void (*leave)(void *arg, uint64_t invocation_id);
 };
 
 /* Definitions, for runs that are started by runs. */

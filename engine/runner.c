@@ -64,7 +64,8 @@ void slot_free(struct runner *runner, struct slot *slot)
     gates_leave(slot);
     map_remove(&runner->slots, &slot->node);
     heap_remove(&runner->due, &slot->due);
-    run_free(slot->run);
+    if (!slot->strays)
+        run_free(slot->run);
     free((char *)slot->id.ptr);
     free(slot);
 }
@@ -261,6 +262,7 @@ int runner_verb(struct runner *runner, const struct runner_verb *verb,
     work->event.verb.step_input = arena_str(arena, verb->step_input);
     work->event.verb.name = arena_str(arena, verb->name);
     work->event.verb.applied = verb->applied;
+    work->event.verb.attempt = verb->attempt;
     work->event.verb.force = verb->force;
     work->event.verb.dry_run = verb->dry_run;
     work->plan = verb->plan ? plan_ref(verb->plan) : NULL;
@@ -487,6 +489,9 @@ void work_lost(struct runner *runner, struct work *work)
 {
     if (runner->closing)
         work->cb = NULL;
+    if (work->event.kind == EVENT_REPLY && !work->event.reply.asked && work->slot->run)
+        stray_tell(runner, work->slot->run, &work->event.reply.ref, work->event.reply.attempt,
+                   work->event.reply.reply);
     answer_error(work, ERR_UNAVAILABLE, "the daemon lost its lease");
     work_free(work);
 }
@@ -506,7 +511,9 @@ void runner_lost(struct runner *runner)
     }
     while ((node = map_any(&runner->flights))) {
         struct flight *flight = CONTAINER_OF(node, struct flight, node);
-        if (!runner->closing)
+        if (stray_keep(runner, flight))
+            runner->invoke.leave(runner->invoke.arg, flight->id);
+        else if (!runner->closing)
             runner->invoke.drop(runner->invoke.arg, flight->id);
         flight_free(runner, flight);
     }
@@ -521,10 +528,12 @@ void runner_lost(struct runner *runner)
             work_lost(runner, work_pop(slot));
         slot_free(runner, slot);
     }
-    /* Answers to what was just dropped mean nothing any more. */
+    /* Answers to what was just dropped say nothing to this owner any more. */
     while (runner->inputs) {
         struct input *input = runner->inputs;
         runner->inputs = input->next;
+        if (input->kind == INPUT_REPLY)
+            stray_reply(runner, input->id, &input->reply);
         input_free(input);
     }
     runner->inputs_tail = &runner->inputs;
@@ -536,6 +545,7 @@ void runner_free(struct runner *runner)
         return;
     runner->closing = true;
     runner_lost(runner);
+    strays_free(runner);
     map_free(&runner->slots);
     map_free(&runner->flights);
     map_free(&runner->children);
@@ -856,8 +866,9 @@ static struct flight *flight_find(const struct runner *runner, uint64_t id)
 static void reply_queue(struct runner *runner, struct input *input)
 {
     struct flight *flight = flight_find(runner, input->id);
-    if (!flight) { /* dropped with its run, or of none */
+    if (!flight) { /* dropped with its run, left, or of none */
         rehearsal_replied(runner, input->id, &input->reply);
+        stray_reply(runner, input->id, &input->reply);
         return;
     }
     struct slot *slot = flight->slot;

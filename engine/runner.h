@@ -24,11 +24,27 @@ struct port_services {
                     struct wall open_until);
 };
 
+/* What a participant said of an attempt whose run is another owner's by now, or the next lease's.
+ */
+struct stray_answer {
+    struct str run_id, key;
+    bool applied;      /* else this attempt was refused */
+    struct str output; /* JSON text of the output, or of the error */
+    uint32_t attempt;
+};
+
+/* Hands it to whoever owns the run. Called from inside runner_turn and runner_lost; borrowed. */
+struct port_strays {
+    void *arg;
+    void (*answered)(void *arg, const struct stray_answer *answer);
+};
+
 struct runner_config {
     uint32_t resident_max;         /* 0: RESIDENT_RUNS_MAX */
     const struct json *env;        /* borrowed for the runner's life; NULL: none */
     const struct json *people;     /* the same; see approval.h */
     struct port_services services; /* changed is NULL: nobody else is to know */
+    struct port_strays strays;     /* answered is NULL: cut off with the lease */
     struct port_tasks tasks;       /* offer is NULL: there are no workers */
     struct port_plans plans;       /* find is NULL: port_invoke plays the children */
 };
@@ -71,6 +87,7 @@ struct runner_verb {
     struct str name;              /* signal; its data is `output` */
     struct str input, step_input; /* retry; absent: as they are */
     bool applied, force, dry_run;
+    uint32_t attempt;          /* answer: it is about this attempt only; 0: about the key */
     const struct plan *plan;   /* EVENT_MIGRATE; referenced */
     struct str key, token;     /* EVENT_TAKE to EVENT_HEARTBEAT; token: not of a take */
     const struct reply *reply; /* EVENT_COMPLETE, EVENT_FAIL */

@@ -54,7 +54,8 @@ struct work {
 };
 
 struct slot {
-    struct map_node node; /* by run id */
+    struct map_node node;     /* by run id */
+    struct stray_run *strays; /* has the image then; NULL: the slot has it */
     struct heap_node due;
     struct str id;
     uint16_t shard;
@@ -135,6 +136,7 @@ struct runner {
     struct map gates;    /* gates.c */
     struct rehearsal *rehearsals;
     uint32_t rehearsals_count;
+    struct map strays; /* strays.c */
     struct heap due;
     struct slot *ready, **ready_tail;
     struct input *inputs, **inputs_tail;
@@ -224,6 +226,17 @@ MUST_USE int gates_admit(struct runner *runner, const struct plan_service *servi
 /* Passed over if no dry run has this id. */
 void rehearsal_replied(struct runner *runner, uint64_t id, const struct reply *reply);
 void rehearsals_drop(struct runner *runner);
+
+/* --- strays.c --- */
+
+/* Hands on what the participant said of an attempt that is lost with the lease. `run` is read. */
+void stray_tell(struct runner *runner, struct run *run, const struct effect_ref *ref,
+                uint32_t attempt, const struct reply *reply);
+/* Keeps the flight's run, so that its answer can be told when it comes; false: nobody wants it. */
+bool stray_keep(struct runner *runner, const struct flight *flight);
+/* Passes over ids that are no stray's. */
+void stray_reply(struct runner *runner, uint64_t id, const struct reply *reply);
+void strays_free(struct runner *runner);
 
 /* --- lane.c --- */
 

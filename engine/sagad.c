@@ -46,6 +46,8 @@ static const char usage_text[] =
     "                       127.0.0.1, or 0.0.0.0:9464, [::1]:9464 (default: off)\n"
     "  --drain DURATION     how long SIGTERM waits for attempts in flight (default: 30s)\n"
     "  --lease DURATION     another daemon takes over after this long a silence (default: 10s)\n"
+    "  --sessions N         at PostgreSQL: 2, 3 or 4; with fewer, people and reports wait for the\n"
+    "                       daemon's own work (default: 4)\n"
     "  --log-format FORMAT  human, logfmt or json\n"
     "  --log-level LEVEL    debug, info, warning or error\n"
     "  --ephemeral          with --dev: data in a temporary folder that is removed at the end\n"
@@ -60,6 +62,7 @@ struct options {
     const char *config_path, *database, *action_database, *socket, *name, *dev_dir, *metrics;
     bool dev, ephemeral, print, check, migrate, guard;
     int64_t drain_us, lease_us; /* 0: not given */
+    unsigned sessions;          /* the same */
     enum log_format log_format;
     enum log_level log_level;
     bool has_log_format;
@@ -124,6 +127,7 @@ enum {
     OPT_METRICS,
     OPT_DRAIN,
     OPT_LEASE,
+    OPT_SESSIONS,
     OPT_LOG_FORMAT,
     OPT_LOG_LEVEL,
     OPT_PRINT,
@@ -142,6 +146,7 @@ static const struct option long_options[] = {
     {"metrics", required_argument, NULL, OPT_METRICS},
     {"drain", required_argument, NULL, OPT_DRAIN},
     {"lease", required_argument, NULL, OPT_LEASE},
+    {"sessions", required_argument, NULL, OPT_SESSIONS},
     {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"print", no_argument, NULL, OPT_PRINT},
@@ -170,6 +175,10 @@ static void option_take(struct options *options, int option, const char *value)
         if (!duration_parse(str_z(value), &options->lease_us) ||
             !config_lease_ok(options->lease_us))
             usage_exit("--lease: \"%s\" is not a duration of 1s to 10m", value);
+        break;
+    case OPT_SESSIONS:
+        if (!config_sessions(str_z(value), &options->sessions))
+            usage_exit("--sessions: \"%s\" is none of 2, 3, 4", value);
         break;
     case OPT_LOG_FORMAT:
         options->has_log_format = true;
@@ -607,6 +616,8 @@ static int daemon_main(struct process *process)
         process->config.drain_us = options->drain_us;
     if (options->lease_us)
         process->config.lease_us = options->lease_us;
+    if (options->sessions)
+        process->config.sessions = options->sessions;
     log_setup(options->log_level, options->has_log_format          ? options->log_format
                                   : process->config.has_log_format ? process->config.log_format
                                                                    : LOG_HUMAN);

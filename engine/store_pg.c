@@ -64,6 +64,8 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
 {
     static const char *const roles[] = {"write", "watch", "read", "search"};
     struct store_pg *store = xcalloc(1, sizeof(*store));
+    unsigned sessions = options->sessions ? options->sessions : STORE_SESSIONS_MAX;
+    ASSERT(sessions >= STORE_SESSIONS_MIN && sessions <= STORE_SESSIONS_MAX);
     store->magic = STORE_MAGIC;
     store->loop = loop;
     store->events = *events;
@@ -124,9 +126,9 @@ struct store_pg *store_pg_open(struct loop *loop, const struct store_pg_options 
     watch.after = store->write;
     store->watch = pgconn_open(loop, &watch);
     read.after = store->watch;
-    store->read = pgconn_open(loop, &read);
+    store->read = sessions > 2 ? pgconn_open(loop, &read) : store->watch;
     search.after = store->read;
-    store->search = pgconn_open(loop, &search);
+    store->search = sessions > 3 ? pgconn_open(loop, &search) : store->read;
     return store;
 }
 
@@ -135,8 +137,10 @@ void store_pg_close(struct store_pg *store)
     if (!store)
         return;
     ASSERT(store->magic == STORE_MAGIC);
-    pgconn_close(store->search);
-    pgconn_close(store->read);
+    if (store->search != store->read)
+        pgconn_close(store->search);
+    if (store->read != store->watch)
+        pgconn_close(store->read);
     pgconn_close(store->watch);
     pgconn_close(store->write);
     loop_defer_cancel(store->loop, &store->answers_call);

@@ -4,7 +4,8 @@
  *
  * Four connections: *write* carries the units of the daemon's write lane and nothing that could
  * delay them; *watch* polls the inbox, keeps and observes leases; *read* answers questions,
- * *search* those that may take long. They come up by themselves and come back by themselves.
+ * *search* those that may take long. They come up by themselves and come back by themselves. With
+ * fewer sessions the last ones do the work of those that are missing.
  *
  * Life: store_pg_open, then store_pg_lease; `own` tells that the lane is ours. From then on units
  * may be sent. `lost` tells that it is not ours any more (fenced, or the deadline passed while the
@@ -22,7 +23,9 @@
 struct store_pg;
 
 #define STORE_TTL_US (10 * SECOND_US) /* of a lease */
-#define STORE_SEARCH_TIMEOUT "10s"    /* of store_pg_search */
+#define STORE_SESSIONS_MIN 2
+#define STORE_SESSIONS_MAX 4
+#define STORE_SEARCH_TIMEOUT "10s" /* of store_pg_search */
 
 /* A row of the inbox. Borrowed until the callback returns. */
 struct store_inbox {
@@ -83,6 +86,7 @@ struct store_pg_options {
     const char *daemon;    /* its name: [A-Za-z0-9._-]{1,63} */
     const char *lock_file; /* holds the nonce, see store_pg_lease.c; NULL: none */
     int64_t ttl_us;        /* 0: STORE_TTL_US */
+    unsigned sessions;     /* STORE_SESSIONS_MIN to _MAX; 0: the most */
     unsigned action_lanes; /* for SQL actions, see invoke_sql.h */
     bool polls_inbox;
 };

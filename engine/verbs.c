@@ -605,6 +605,7 @@ static void answer_decide(struct draft *draft)
         return;
     }
     struct answer answer = {.applied = draft->event->verb.applied,
+                            .attempt = draft->event->verb.attempt,
                             .output = draft->event->verb.output,
                             .text = draft->event->verb.reason,
                             .actor = draft->event->verb.actor};

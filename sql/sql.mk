@@ -9,7 +9,7 @@ SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql aud
 SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v2 run_image_v1 waiting_v1 runs inputs steps attempts \
                     findings approvals pending_approvals timeline why_waiting why_not_compensated \
                     stuck dead_letters unknown_outcomes keys requests bulk bulk_runs workflows \
-                    schedules daemons services stats audit tenants tombstones late_answers rewinds \
+                    schedules daemons services alerts stats audit tenants tombstones late_answers rewinds \
                     lost_starts suspects help)
 SQL_API        := $(SQL_FIRST) $(SQL_VIEWS) \
                   $(filter-out $(SQL_FIRST),$(sort $(wildcard sql/api/*.sql)))

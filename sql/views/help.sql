@@ -28,7 +28,8 @@ select h.topic, h.try_this
       (18, 'was the database restored?', 'select * from saga.rewinds'),
       (19, 'what became doubtful by that?', 'select * from saga.suspects; '
            'select * from saga.lost_starts'),
-      (20, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (20, 'who was told of what?', 'select * from saga.alerts order by since desc'),
+      (21, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

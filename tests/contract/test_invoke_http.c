@@ -1245,6 +1245,28 @@ static void test_drop(void **state)
     assert_int_equal(ledger_open(w->ledger), 0);
 }
 
+/* What is left is still answered if it went out, and never goes out if it did not. */
+static void test_leave(void **state)
+{
+    struct world *w = *state;
+    struct fake_call call;
+    reopen(w, (struct invoke_http_options){.transfers_max = 1});
+    ledger_always(w->ledger, (struct ledger_answer){.delay_us = 100 * MS_US, .status = 201});
+    fake_http(&call, ledger_url(w->ledger), "/");
+    uint64_t flying = fake_start(&call, w->port);
+    uint64_t waiting = fake_start(&call, w->port);
+    fake_idle(w->loop, 50 * MS_US);
+    assert_int_equal(ledger_count(w->ledger), 1);
+    w->port->leave(w->port->arg, waiting);
+    w->port->leave(w->port->arg, flying);
+    w->port->leave(w->port->arg, 999999);
+    fake_idle(w->loop, 150 * MS_US);
+    assert_int_equal(w->replies.count, 2);
+    assert_int_equal(fake_reply_to(&w->replies, waiting)->kind, REPLY_NOT_SENT);
+    assert_int_equal(fake_reply_to(&w->replies, flying)->status, 201);
+    assert_int_equal(ledger_count(w->ledger), 1);
+}
+
 /* A drain sends nothing new, awaits what is under way, and cuts it only when told. */
 static void test_drain(void **state)
 {
@@ -1312,6 +1334,7 @@ int main(void)
         TEST(test_queue_limit),
         TEST(test_many_connections),
         TEST(test_drop),
+        TEST(test_leave),
         TEST(test_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -374,36 +374,60 @@ def sessions(env):
         "where application_name like 'sagad %%' and datname = '%s' group by 1" % env.database)}
 
 
+def owners(env):
+    """How many daemons have shards."""
+    return int(env.sql("select count(distinct l.daemon) from saga.lane l join saga.shard s "
+                       "on s.lane_no = l.lane_no"))
+
+
 @case
 def a_herd_2(env):
-    """Ten daemons start at once at a database that has 25 sessions for them: each gets the two that
-    it works with, none gives up or floods its log, and runs go on through all of them. With room
-    each has all of its own, and no more."""
+    """Ten daemons of two sessions each start at once at a database that has 25 for them: all of
+    them work and answer, and none has more."""
     ledger = env.ledger("svc")
     env.sql("alter database %s connection limit 25" % env.database)
-    daemons = [env.daemon("d%d" % n).start("--lease", "2s", wait=False) for n in range(10)]
-
-    def shared_out():
-        lanes = env.sql("select count(distinct l.daemon) from saga.lane l join saga.shard s "
-                        "on s.lane_no = l.lane_no")
-        return lanes == "10" and all(n >= 2 for n in sessions(env).values())
-
-    wait_until("each has shards", shared_out, 40)
-    assert all(d.alive() for d in daemons)
-    whole = next(d for d in daemons if sessions(env)[d.name] >= 3)
-    wait_until("the workflow is there", lambda: whole.http(
-        "PUT", "/v1/workflows", workflow("flow", step("a"), step("b"))).status == 200)
+    daemons = [env.daemon("d%d" % n).start("--lease", "2s", "--sessions", "2", wait=False)
+               for n in range(10)]
+    wait_until("each has shards", lambda: owners(env) == 10, 40)
+    for daemon in daemons:
+        wait_until("it answers", daemon.is_ready)
+    daemons[0].http("PUT", "/v1/workflows", workflow("flow", step("a"), step("b")))
     for n in range(40):
+        env.sql("select saga.start('flow', '{}', run_id => 'run-%d')" % n)
+    env.wait_all(40)
+    assert daemons[3].http("GET", "/v1/runs/run-5").json()["state"] == "completed"
+    found = daemons[4].http("GET", "/v1/runs?limit=2&where=%24.input.none%3D%3D1")  # a search
+    assert found.status == 200 and not found.json()["runs"], found
+    assert set(env.states().values()) == {"completed"}
+    assert set(sessions(env).values()) == {2}
+    assert set(ledger.effects_by_key().values()) == {1}
+
+
+@case
+def a_herd_2_waiting(env):
+    """Six daemons of four sessions start at once where 13 are left for them: none gives up or
+    floods its log, runs go on, and when there is room each has all of its own and no more."""
+    ledger = env.ledger("svc")
+    first = env.daemon("first").start()
+    first.http("PUT", "/v1/workflows", workflow("flow", step("a"), step("b")))
+    first.stop()
+    env.sql("alter database %s connection limit 13" % env.database)
+    daemons = [env.daemon("d%d" % n).start("--lease", "2s", wait=False) for n in range(6)]
+    wait_until("the sessions are in use", lambda: sum(sessions(env).values()) >= 12, 40)
+    wait_until("some have shards", lambda: owners(env) >= 2, 40)
+    for n in range(20):
         env.sql("select saga.start('flow', '{}', run_id => 'early-%d')" % n)
     wait_until("they end", lambda: env.sql(
-        "select count(*) from saga.runs where state = 'completed'") == "40")
+        "select count(*) from saga.runs where state = 'completed'") == "20")
+    assert all(d.alive() for d in daemons)
     assert all(d.log().count("\n") < 60 for d in daemons), max((d.log() for d in daemons), key=len)
     env.sql("alter database %s connection limit -1" % env.database)
-    wait_until("each has its sessions", lambda: set(sessions(env).values()) == {SESSIONS}, 40)
+    wait_until("each has its sessions", lambda: sorted(sessions(env).values()) == [SESSIONS] * 6,
+               40)
     for n, daemon in enumerate(daemons):
         wait_until("it answers", daemon.is_ready)
         daemon.start_run("flow", {}, "late-%d" % n)
-    env.wait_all(50)
+    env.wait_all(26)
     assert set(env.states().values()) == {"completed"}
     assert set(sessions(env).values()) == {SESSIONS}
     assert set(ledger.effects_by_key().values()) == {1}

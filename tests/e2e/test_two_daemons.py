@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from lib import Answer, case, main, wait_until
+from pgproxy import PgProxy
 
 LEASE_S = 2.0
 LEASE = ("--lease", "2s")
@@ -340,6 +341,89 @@ def a_lease_2(env):
     wait_until("shared out again", lambda: 31 <= shares(env).get("a", 0) <= 33, 20)
     again = id_owned_by(env, "a", "after")
     assert a.submit("two", {"n": 2}, again, wait=10).json()["state"] == "completed"
+
+
+def answered_too_late(env, answer, lose, database=None):
+    """`once` is sent by a, which loses its lease before the answer comes."""
+    ledger = env.ledger("svc")
+    a = env.daemon("a", *[database] if database else []).start(*LEASE)
+    a.apply(ONCE)
+    gate = threading.Event()
+    ledger.script("/act", Answer(*answer, gate=gate))
+    a.start_run("once", {"n": 1}, "late-1")
+    wait_until("it is asked", lambda: ledger.seen(path="/act"))
+    lose(a)
+    b = env.daemon("b").start(*LEASE)
+    assert env.wait_state("late-1") == "parked"
+    assert env.rows("select state from saga.steps")[0]["state"] == "unknown"
+    gate.set()
+    env.keys_known = True
+    return ledger, a, b
+
+
+def is_told(daemon):
+    return "an answer came after the lease was lost" in daemon.log()
+
+
+@case
+def a_late_success_of_a_fenced_daemon(env):
+    """The answer to what a daemon sent before it lost its lease is brought to the run's new owner,
+    whether it lay in the socket while the daemon slept or came later: the run goes on from there,
+    and nothing is sent again."""
+    ledger, a, _ = answered_too_late(env, (200, {"id": "ch-1"}), lambda a: a.freeze())
+    a.thaw()
+    wait_until("it is told", lambda: is_told(a), 15)
+    env.wait_state("late-1", "completed")
+    assert len(ledger.requests) == 1
+    finding = env.rows("select source, says, detail, actor from saga.findings")[-1]
+    assert finding["source"] == "answer" and finding["says"] == "applied", finding
+    assert "attempt 1" in finding["detail"] and finding["actor"] == "a", finding
+    assert env.rows("select output from saga.steps")[0]["output"]["id"] == "ch-1"
+
+
+@case
+def a_late_refusal_of_a_fenced_daemon(env):
+    """The same of a refusal: it is of one attempt, and says nothing of others, so that the run stays
+    where it is; but a person sees it."""
+    ledger, a, b = answered_too_late(env, (422, {"code": "card_declined"}), lambda a: a.freeze())
+    a.thaw()
+    wait_until("it is told", lambda: is_told(a), 15)
+    wait_until("it is evidence", lambda: env.rows("select * from saga.findings"))
+    finding = env.rows("select says, detail, body from saga.findings")[-1]
+    assert finding["says"] == "refused" and "attempt 1" in finding["detail"], finding
+    assert "card_declined" in str(finding["body"]), finding
+    assert env.state("late-1") == "parked"
+    told = a.ctl("dead", "show", "late-1").out
+    assert "card_declined" in told, told
+    settled = b.verb("late-1", "settle", step="act", applied=False)
+    assert settled.status == 200, settled
+    env.wait_state("late-1", "completed")
+    assert len(ledger.requests) == 2
+
+
+@case
+def a_late_answer_without_a_database(env):
+    """The daemon is awake, and its database cannot be reached until the lease has run out: the
+    answer waits for it."""
+    folder = env.folder + "/proxy"
+    os.mkdir(folder)
+    os.chmod(folder, 0o755)
+    proxy = PgProxy(folder, env.cluster.folder + "/.s.PGSQL.5432")
+    env.closers.append(proxy.close)
+    name = folder + "/.s.PGSQL.5432"
+
+    def lose(_):
+        os.rename(name, name + ".away")
+        proxy.cut()
+
+    ledger, a, _ = answered_too_late(env, (200, {"id": "ch-1"}), lose,
+                                     "host='%s' dbname=%s user=saga_engine" % (folder, env.database))
+    wait_until("it is told", lambda: is_told(a), 15)
+    time.sleep(0.3)
+    assert env.state("late-1") == "parked"
+    os.rename(name + ".away", name)
+    env.wait_state("late-1", "completed")
+    assert len(ledger.requests) == 1
 
 
 def frozen_before_the_send(env, point):

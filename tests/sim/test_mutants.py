@@ -55,6 +55,8 @@ MUTANTS = [
     ("a late success of a run that was undone is forgotten", "engine/decide.c",
      "if (unwind_is_open(draft->run))\n            success_is_late(draft);",
      "if (false)\n            success_is_late(draft);"),
+    ("whatever a lost attempt was answered counts as applied", "engine/strays.c",
+     ".applied = verdict.outcome == OUTCOME_APPLIED,", ".applied = true,"),
     ("a held step does not wait", "engine/forward.c",
      "for (uint16_t i = 0; i < step->held_by_count; i++)",
      "for (uint16_t i = 0; i < 0; i++)"),

@@ -844,7 +844,8 @@ static void sim_start(void *arg, const struct invocation *from)
     invocation->key = arena_str(&world->arena, asks ? from->reconciles : from->key);
     invocation->run_id = arena_str(&world->arena, from->run_id);
     map_insert(&daemon->invocations, &invocation->node, rand_mix(from->id));
-    if (from->request->action->kind == ACTION_SQL) {
+    invocation->sql = from->request->action->kind == ACTION_SQL;
+    if (invocation->sql) {
         world_schedule(world, world_between_ms(world, 1, 50), daemon->index, invocation,
                        sql_answered);
         return;
@@ -893,6 +894,44 @@ static void sim_drop(void *arg, uint64_t id)
     invocation->dropped = true;
     invocation->open = false;
     limits_done(daemon, invocation);
+}
+
+/* Its lease is lost: the answer is still wanted, and does not count in the service's books. */
+static void sim_leave(void *arg, uint64_t id)
+{
+    struct daemon *daemon = arg;
+    struct sim_invocation *invocation = invocation_find(daemon, id);
+    ASSERT(invocation);
+    if (invocation->sql)
+        sim_drop(arg, id);
+    else
+        limits_done(daemon, invocation);
+}
+
+static void stray_brought(struct world_event *event)
+{
+    const struct runner_verb *verb = event->data;
+    verb_send(event->world, verb);
+}
+
+/* What came after the lease was lost takes its way through the inbox. */
+static void sim_stray(void *arg, const struct stray_answer *answer)
+{
+    struct daemon *daemon = arg;
+    struct world *world = daemon->world;
+    struct runner_verb *verb = arena_new(&world->arena, struct runner_verb);
+    const struct ledger_entry *entry = world_ledger(world, answer->key);
+    if (answer->applied && !entry->effects)
+        world_fail(world, "%s is told to be applied", entry->key);
+    *verb = (struct runner_verb){.kind = EVENT_ANSWER,
+                                 .run_id = arena_str(&world->arena, answer->run_id),
+                                 .name = arena_str(&world->arena, answer->key),
+                                 .applied = answer->applied,
+                                 .attempt = answer->attempt,
+                                 .output = arena_str(&world->arena, answer->output),
+                                 .reason = STR("late"),
+                                 .actor = STR("sim")};
+    world_schedule(world, world_between_ms(world, 1, 3000), -1, verb, stray_brought);
 }
 
 struct commit {
@@ -1015,6 +1054,7 @@ static void daemon_boot(struct daemon *daemon)
 {
     struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan},
                                    .services = limits_port(daemon),
+                                   .strays = {.arg = daemon, .answered = sim_stray},
                                    .tasks = {.arg = daemon, .offer = sim_offer}};
     struct port_store store = {.arg = daemon,
                                .encode = sim_encode,
@@ -1023,7 +1063,8 @@ static void daemon_boot(struct daemon *daemon)
                                .commit = sim_commit,
                                .load = sim_load,
                                .load_run = sim_load_run};
-    struct port_invoke invoke = {.arg = daemon, .start = sim_start, .drop = sim_drop};
+    struct port_invoke invoke = {
+        .arg = daemon, .start = sim_start, .drop = sim_drop, .leave = sim_leave};
     struct port_watch watch = {.arg = daemon, .changed = sim_changed};
     daemon->incarnation++;
     daemon->runner = runner_new(&config, &store, &invoke, &watch);

@@ -125,7 +125,7 @@ struct message { /* a unit on its way to the database */
 struct sim_invocation {
     struct map_node node;
     uint64_t id;
-    bool open, dropped;
+    bool sql, open, dropped;
     int service; /* whose place it has; -1: none */
     struct str run_id, key;
 };

@@ -28,6 +28,7 @@
  *     retry [input JSON | step_input JSON]
  *     approve|reject STEP [HASH]
  *     answer KEY applied|refused [JSON]    the participant says so by itself
+ *     answer KEY attempt N applied|refused [JSON]    what its daemon heard without its lease
  *     settle STEP applied|not_applied [force]    skip STEP
  *     dry_run STEP                   a person looks at what the step would do
  *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
@@ -512,9 +513,14 @@ static void play_verb(struct scene *scene, struct str verb, struct str rest)
         decide(scene, &event);
         return;
     }
-    if (event.kind == EVENT_ANSWER) { /* answer KEY applied|refused [JSON] */
+    if (event.kind == EVENT_ANSWER) { /* answer KEY [attempt N] applied|refused [JSON] */
         event.verb.name = word_next(&rest);
-        event.verb.applied = str_eq(word_next(&rest), STR("applied"));
+        struct str word = word_next(&rest);
+        if (str_eq_z(word, "attempt")) {
+            event.verb.attempt = (uint32_t)atoi(arena_str(&scene->arena, word_next(&rest)).ptr);
+            word = word_next(&rest);
+        }
+        event.verb.applied = str_eq_z(word, "applied");
         event.verb.output = rest_of(rest).len ? rest_of(rest) : STR_NONE;
         event.verb.reason = STR("called back");
         event.verb.actor = STR("tester");
