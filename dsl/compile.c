@@ -93,6 +93,24 @@ static void run_id_compile(struct compiler *cx, const struct node *node)
         run_id_check(cx, node);
 }
 
+/* Of the input alone: whoever looks, and whenever, finds the same value. */
+static void lock_compile(struct compiler *cx, const struct node *node)
+{
+    const struct expr_rules rules = {
+        .where = "`lock`", .roots = ROOT_INPUT, .step = PLAN_STEP_NONE};
+    if (!node)
+        return;
+    cx->plan->lock = text_template_compile(cx, node, &rules);
+    if (cx->plan->lock->kind != TEMPLATE_LITERAL || node->kind != NODE_TEXT)
+        return;
+    bool fits = node->text.len > 0 && node->text.len <= PLAN_LOCK_BYTES_MAX;
+    for (size_t i = 0; i < node->text.len; i++)
+        fits = fits && (unsigned char)node->text.ptr[i] >= ' ' && node->text.ptr[i] != 0x7F;
+    if (!fits)
+        node_error(cx, "E106", node, "a lock is 1 to %d bytes without control characters",
+                   PLAN_LOCK_BYTES_MAX);
+}
+
 static void defaults_compile(struct compiler *cx, const struct node *root)
 {
     const struct node *defaults = node_get(root, "defaults"), *node;
@@ -583,6 +601,7 @@ static void workflow_compile(struct compiler *cx, const struct node *root)
     services_compile(cx, node_get(root, "services"));
     steps_order(cx, node_get(root, "steps"));
     run_id_compile(cx, node_get(root, "run_id"));
+    lock_compile(cx, node_get(root, "lock"));
     for (uint16_t i = 0; i < cx->plan->steps_count; i++)
         failure_compile(cx, i);
     for (uint16_t i = 0; i < cx->plan->steps_count; i++)

@@ -141,8 +141,8 @@ static const struct {
     PAGE("E105", "part of the language, but not of this version",
          "The language has this key, and this version does not carry it out. It is refused\n"
          "rather than ignored, because a workflow without it would behave otherwise.\n",
-         "    lock: order-${{ input.order_id }}\n",
-         "    run_id: order-${{ input.order_id }}\n"),
+         "    mcp: true\n",
+         "    description: Ships an order and takes the money\n"),
     PAGE("E106", "a name that cannot be used",
          "Names go into keys, paths, views and file names. Workflows and services:\n"
          "[a-z][a-z0-9_-]*, steps: [a-z][a-z0-9_]*, both at most 63 characters; run ids:\n"

@@ -16,6 +16,7 @@
 #include "engine/base/sha256.h"
 
 #define PLAN_STEPS_MAX 500
+#define PLAN_LOCK_BYTES_MAX 256
 #define PLAN_STEP_NONE UINT16_MAX
 #define PLAN_SERVICE_NONE UINT16_MAX
 
@@ -359,6 +360,7 @@ struct plan {
     bool has_tests;                /* the file holds a block of tests (dsl/tests.h) */
     const struct schema *input;    /* NULL: any object */
     const struct template *run_id; /* NULL: a UUIDv7 is made */
+    const struct template *lock;   /* runs with the same value exclude each other; NULL: none */
     int64_t deadline_us;
     int64_t compensation_budget_us; /* of the way back; 0: none */
     int64_t retain_us;              /* how long a finished run is kept; 0: the daemon decides */

@@ -45,8 +45,8 @@ const struct lang_key lang_keys[] = {
      "How long a completed run may still be unwound on request."},
     {LANG_WORKFLOW, "retain", LANG_DURATION, 0, 0, NULL, NULL, "the daemon's `retain`",
      "How long a finished run's payloads and history are kept; how it ended outlives them."},
-    {LANG_WORKFLOW, "lock", LANG_TEXT_TEMPLATE, 0, P, NULL, NULL, NULL,
-     "Runs that hold the same value wait for each other."},
+    {LANG_WORKFLOW, "lock", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL,
+     "Submitted runs with the same value wait for each other, from the first step to the end."},
     {LANG_WORKFLOW, "mcp", LANG_BOOLEAN, 0, P, NULL, NULL, NULL, "Offers the workflow to agents."},
 
     {LANG_SERVICE, "url", LANG_TEXT, 0, 0, NULL, NULL, "the daemon's configuration",

@@ -8,6 +8,7 @@
 #include "engine/dry_run.h"
 #include "engine/failpoint.h"
 #include "engine/key.h"
+#include "engine/render.h"
 
 #include <stdlib.h>
 
@@ -464,6 +465,7 @@ static void dry_run_answer(void *arg, const struct store_answer *answer)
     struct dry_run_shows shows;
     struct dry_run order = {.plan = submission->start.plan,
                             .run_id = submission->run_id,
+                            .lock = submission->start.lock,
                             .input = submission->input,
                             .env = submission->api->o.env,
                             .now = now};
@@ -471,12 +473,13 @@ static void dry_run_answer(void *arg, const struct store_answer *answer)
         problem_err(submission->request, &err);
         return;
     }
-    struct json *out = json_object_new(arena, 9 + plan->count);
+    struct json *out = json_object_new(arena, 10 + plan->count);
     json_object_add_z(out, "dry_run", &json_true);
     json_object_add_z(out, "run_id", json_string(arena, submission->run_id));
     json_object_add_z(out, "workflow", json_string(arena, submission->workflow));
     json_object_add_z(out, "version", json_string_z(arena, order.plan->version));
     json_object_add_z(out, "input", submission->input);
+    json_object_add_z(out, "lock", order.lock.len ? json_string(arena, order.lock) : &json_null);
     for (uint32_t i = 0; i < plan->count; i++)
         json_object_add(out, plan->members[i].name, plan->members[i].value);
     json_object_add_z(out, "plan_hash", json_string(arena, confirm_plan_hash(&confirm, arena)));
@@ -601,6 +604,11 @@ void run_submit(struct api *api, struct control_request *request)
         input_refuse(request, plan, errors, &err);
         return;
     }
+    struct str lock;
+    if (render_lock(plan, submission->input, arena, &lock, &err) != 0) {
+        control_problem(request, 422, "lock_invalid", NULL, "%s", err.text);
+        return;
+    }
     bool dry;
     struct str named;
     if (!dry_run_read(request, body, &dry, &submission->confirm, &named) ||
@@ -616,6 +624,7 @@ void run_submit(struct api *api, struct control_request *request)
         .actor = control_actor(request),
         .input = json_text(submission->input, arena),
         .input_hash = submission->input_hash,
+        .lock = lock,
         .start_at = start_at,
         .suspect_from = store_pg_start_lost(api->o.store, submission->run_id)};
     if (submission->start.input.len > BODY_BYTES_MAX) {
@@ -636,6 +645,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
     struct arena arena = {0};
     const struct json *body, *input, *errors;
     struct wall start_at;
+    struct str lock;
     struct err err;
     int code = json_parse(row->body, &arena, &body, &err);
     if (!code)
@@ -650,6 +660,8 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
         code = err_set(&err, ERR_LIMIT, "the input is larger than 1 MiB");
     if (!code)
         code = key_run_id_check(row->run_id, &err);
+    if (!code)
+        code = render_lock(row->plan, input, &arena, &lock, &err);
     if (!code) {
         struct str rendered = STR_NONE;
         /* The clock's runs are named by their ticks. */
@@ -667,6 +679,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
                                      .inbox_id = row->id,
                                      .input = json_text(input, &arena),
                                      .input_hash = input_hash_of(row->plan, input),
+                                     .lock = lock,
                                      .start_at = start_at,
                                      .suspect_from =
                                          store_pg_start_lost(api->o.store, row->run_id)};

@@ -179,6 +179,12 @@ int ctl_dry_run_print(struct ctl *ctl, struct str text)
     buf_add_z(out, ctl_has(ctl, OPT_REHEARSE)
                        ? ": only what steps declare as dry_run is sent, nothing is stored\n"
                        : ": nothing is sent, nothing is stored\n");
+    struct str lock = json_get_text(plan, "lock");
+    if (lock.len) {
+        buf_add_z(out, "waits until no other run holds the lock \"");
+        text_add(out, lock);
+        buf_add_z(out, "\"\n");
+    }
     for (uint32_t i = 0; steps && steps->kind == JSON_LIST && i < steps->count; i++)
         step_print(ctl, steps->items[i], i + 1);
     buf_add_z(out, "ends ");

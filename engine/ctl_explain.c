@@ -41,10 +41,13 @@ static void words_wrap(struct ctl *ctl, const char *name, struct str value)
 
 /* --- a run ----------------------------------------------------------------------------------- */
 
-static const char *state_sentence(struct str state)
+static const char *state_sentence(const struct model_run *run)
 {
-    switch (run_state_of(state)) {
-    case RUN_QUEUED: return "is accepted; nothing was sent yet";
+    switch (run_state_of(run->state)) {
+    case RUN_QUEUED:
+        return run->cause.len || run->reason.len
+                   ? "had ended, was opened again, and waits for its lock"
+                   : "is accepted; nothing was sent yet";
     case RUN_RUNNING: return "is running";
     case RUN_COMPENSATING: return "is going back: what it has applied is being undone";
     case RUN_COMPLETED: return "is completed: every step is done";
@@ -310,8 +313,7 @@ static int run_explain(struct ctl *ctl)
     struct arena *arena = &ctl->scratch;
     ctl_run_reason_fill(ctl, run, NULL);
     line_add(ctl, "Run " STR_FMT " of workflow " STR_FMT " (version " STR_FMT ") %s.",
-             STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version),
-             state_sentence(run->state));
+             STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version), state_sentence(run));
     if (wall_is_set(run->created_at))
         line_add(ctl, "It started " STR_FMT " ago%s" STR_FMT ".",
                  STR_ARG(text_age(run->created_at, ctl_now(), arena)),

@@ -93,6 +93,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
     const struct json *paused = member(json, "paused");
     const struct json *waiting = member(json, "waiting");
     const struct json *taken = member(waiting, "taken");
+    const struct json *lock = member(json, "lock");
     struct model_run run = {
         .id = text_of(json, "run_id"),
         .workflow = text_of(json, "workflow"),
@@ -110,6 +111,9 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
                     .child = text_of(waiting, "child"),
                     .service = text_of(waiting, "service"),
                     .taken = taken && taken->kind == JSON_BOOL && taken->boolean},
+        .lock = {.value = text_of(lock, "value"),
+                 .holder = text_of(lock, "holder"),
+                 .position = count_of(lock, "position")},
         .input = member(json, "input"),
         .output = member(json, "output"),
         .error = member(json, "error"),
@@ -415,6 +419,21 @@ static const char *waiting_phrase(struct str waiting_for)
     return phrase_find(phrases, ARRAY_LEN(phrases), waiting_for);
 }
 
+/* "the lock "order-7", which order-7-a holds; 2 runs are before this one" */
+static struct str lock_text(const struct model_run *run, struct arena *arena)
+{
+    uint32_t before = run->lock.position ? run->lock.position - 1 : 0;
+    struct str turn = STR("");
+    if (before)
+        turn =
+            arena_printf(arena, "; %s before this one",
+                         before == 1 ? "1 run is" : arena_printf(arena, "%u runs are", before).ptr);
+    return arena_printf(arena, "the lock \"" STR_FMT "\"%s" STR_FMT "%s" STR_FMT,
+                        STR_ARG(run->lock.value), run->lock.holder.len ? ", which " : "",
+                        STR_ARG(run->lock.holder), run->lock.holder.len ? " holds" : "",
+                        STR_ARG(turn));
+}
+
 struct str model_waiting_text(const struct model_run *run, struct arena *arena)
 {
     const char *phrase = waiting_phrase(run->waiting_for);
@@ -434,6 +453,8 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
                                 ? "the breaker of the service \"" STR_FMT "\" to close"
                                 : "room under the limits of the service \"" STR_FMT "\"",
                             STR_ARG(run->waiting.service));
+    if (str_eq_z(run->waiting_for, "lock") && run->lock.value.len)
+        return lock_text(run, arena);
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 

@@ -41,6 +41,10 @@ struct model_run {
         struct str step, signal, queue, child, service;
         bool taken; /* a worker has the task */
     } waiting;
+    struct { /* of its workflow: all "" if it neither holds nor waits for one */
+        struct str value, holder;
+        uint32_t position; /* 0: it holds it, or has not asked yet */
+    } lock;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *attempts, *findings;              /* lists, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */

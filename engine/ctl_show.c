@@ -363,6 +363,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         if (!str_eq_z(run->state, "parked"))
             show_field(ctl, "waits for", model_waiting_text(run, &ctl->scratch));
     }
+    if (run->lock.value.len && !run->lock.position)
+        show_field(ctl, "holds lock", run->lock.value);
     if (str_eq_z(run->state, "compensating"))
         show_field(ctl, "parks at", text_time(run->compensate_until, &ctl->scratch));
     show_field(ctl, "undoable", undoable_text(ctl, run));

@@ -7,6 +7,7 @@
 #include "engine/ctl_test.h"
 #include "engine/ctl_text.h"
 #include "engine/key.h"
+#include "engine/render.h"
 
 /* --- texts ------------------------------------------------------------------------------- */
 
@@ -149,7 +150,8 @@ int ctl_test_config(const struct test_file *file, const struct test_case *test, 
         .verbs = test->verbs,
         .verbs_count = test->verbs_count,
     };
-    return run_id_make(file, test->input, test->env, starts_at, arena, &out->run_id, err);
+    int code = run_id_make(file, test->input, test->env, starts_at, arena, &out->run_id, err);
+    return code ? code : render_lock(file->plan, test->input, arena, &out->lock, err);
 }
 
 /* --- comparing --------------------------------------------------------------------------- */

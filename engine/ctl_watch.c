@@ -191,6 +191,10 @@ static void footer_draw(struct watch *watch)
     const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
     if (cause)
         note_draw(watch, PAINT_YELLOW, arena_printf(arena, "turned back: %s", cause));
+    if (str_eq_z(run->waiting_for, "lock"))
+        note_draw(
+            watch, PAINT_YELLOW,
+            arena_printf(arena, "waits for " STR_FMT, STR_ARG(model_waiting_text(run, arena))));
     if (str_eq_z(run->state, "parked")) {
         if (reason)
             note_draw(watch, PAINT_RED, arena_printf(arena, "parked: %s", reason));

@@ -8,6 +8,7 @@
 #include "engine/invoke_sql.h"
 #include "engine/late_answers.h"
 #include "engine/limits.h"
+#include "engine/locks.h"
 #include "engine/log.h"
 #include "engine/queues.h"
 #include "engine/retention.h"
@@ -43,6 +44,7 @@ struct daemon {
     struct retention *retention;
     struct bulks *bulks;
     struct breakers *breakers;
+    struct locks *locks;
     struct late_answers *late_answers;
     struct alerts *alerts;
     struct control *control, *scrape;
@@ -430,7 +432,9 @@ static void runner_open(struct daemon *daemon)
 {
     struct breakers_options breakers = {
         .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
+    struct locks_options locks = {.loop = daemon->o.loop, .store = daemon->store};
     daemon->breakers = breakers_new(&breakers);
+    daemon->locks = locks_new(&locks);
     struct late_answers_options late_answers = {
         .loop = daemon->o.loop, .store = daemon->store, .daemon = daemon->o.name};
     daemon->late_answers = late_answers_new(&late_answers);
@@ -439,11 +443,13 @@ static void runner_open(struct daemon *daemon)
                                    .services = breakers_port(daemon->breakers),
                                    .people = daemon->o.config->people,
                                    .tasks = queues_port(daemon->queues),
+                                   .locks = locks_port(daemon->locks),
                                    .plans = {.arg = daemon, .find = daemon_child_plan}};
     struct port_store store = store_pg_port(daemon->store);
     struct port_watch watch = {.arg = daemon, .changed = daemon_changed};
     daemon->runner = runner_new(&config, &store, invoke_port(daemon->invoke), &watch);
     breakers_run(daemon->breakers, daemon->runner);
+    locks_run(daemon->locks, daemon->runner);
 }
 
 static void alerts_open(struct daemon *daemon)
@@ -535,6 +541,7 @@ void daemon_close(struct daemon *daemon)
     retention_free(daemon->retention);
     bulks_free(daemon->bulks);
     breakers_free(daemon->breakers);
+    locks_free(daemon->locks);
     late_answers_free(daemon->late_answers);
     alerts_free(daemon->alerts);
     invoke_free(daemon->invoke);
@@ -597,6 +604,7 @@ void daemon_drain(struct daemon *daemon)
     retention_stop(daemon->retention);
     bulks_stop(daemon->bulks);
     breakers_stop(daemon->breakers);
+    locks_stop(daemon->locks);
     alerts_stop(daemon->alerts);
     runner_drain(daemon->runner);
     invoke_drain(daemon->invoke, false);

@@ -80,12 +80,35 @@ struct wall decide_compensate_until(const struct draft *draft)
     return budget_us ? wall_add(draft->event->now, budget_us) : WALL_NONE;
 }
 
+/* The run waits until it is told that it holds its lock. */
+static void lock_ask(struct draft *draft)
+{
+    draft->run->lock_asked = true;
+    draft_command(draft, &(struct run_command){.kind = COMMAND_LOCK});
+}
+
+/* A run lets go of its lock with its end: one that is opened again waits for it first. */
+static enum run_state back_state(const struct run *run)
+{
+    return run->start.lock.len && run_state_is_terminal(run->now.state) ? RUN_QUEUED
+                                                                        : RUN_COMPENSATING;
+}
+
+/* The run is in the state of back_state. */
+static void back_begin(struct draft *draft)
+{
+    if (draft->run->now.state == RUN_QUEUED)
+        lock_ask(draft);
+    else
+        decide_backward(draft);
+}
+
 /* One transaction raises the turn and sets the direction; from here nothing is claimed forward. */
 void decide_turn(struct draft *draft, enum run_cause cause, const struct instance *step)
 {
     struct record_run now = draft->run->now;
     ASSERT(now.direction == DIRECTION_EXECUTE);
-    now.state = RUN_COMPENSATING;
+    now.state = back_state(draft->run);
     now.direction = DIRECTION_COMPENSATE;
     now.turn++;
     now.cause = cause;
@@ -100,7 +123,7 @@ void decide_turn(struct draft *draft, enum run_cause cause, const struct instanc
     draft_event(draft, "turned back", decide_instance_name(draft, step),
                 str_z(run_cause_name(cause)));
     unwind_begin(draft);
-    decide_backward(draft);
+    back_begin(draft);
 }
 
 static void run_complete(struct draft *draft)
@@ -141,9 +164,59 @@ bool decide_is_active(const struct run *run)
     return run->now.state == RUN_RUNNING || run->now.state == RUN_COMPENSATING;
 }
 
+/* A run that was opened again holds its lock again. */
+static void queued_again(struct draft *draft)
+{
+    struct record_run now = draft->run->now;
+    if (now.reason == PARK_LATE_SUCCESS) {
+        decide_park(draft, PARK_LATE_SUCCESS, NULL);
+        return;
+    }
+    now.state = RUN_COMPENSATING;
+    now.compensate_until = decide_compensate_until(draft);
+    draft_run(draft, &now);
+}
+
+/* It waits for its lock for the first time. */
+static bool waits_forward(const struct run *run)
+{
+    return run->start.lock.len && run->now.state == RUN_QUEUED &&
+           run->now.direction == DIRECTION_EXECUTE && run->now.reason == PARK_NONE;
+}
+
+/* A queued run begins once its time has come and it holds its lock. */
+static void queued_due(struct draft *draft)
+{
+    struct run *run = draft->run;
+    const struct run_event *event = draft->event;
+    struct record_run now = run->now;
+    if (now.state != RUN_QUEUED)
+        return;
+    if (event->kind == EVENT_LOCKED)
+        run->lock_asked = false;
+    if (waits_forward(run) && wall_passed(run->start.deadline_at, event->now)) {
+        decide_turn(draft, CAUSE_DEADLINE, NULL);
+        return;
+    }
+    if (now.paused || event->hold ||
+        (wall_is_set(run->start.start_at) && !wall_passed(run->start.start_at, event->now)))
+        return;
+    if (run->start.lock.len && event->kind != EVENT_LOCKED) {
+        lock_ask(draft);
+        return;
+    }
+    if (run->start.lock.len && !waits_forward(run)) {
+        queued_again(draft);
+        return;
+    }
+    now.state = RUN_RUNNING;
+    draft_run(draft, &now);
+}
+
 static void start_decide(struct draft *draft)
 {
     draft_record(draft, &(struct run_record){.kind = RECORD_START, .start = draft->event->start});
+    queued_due(draft);
     if (decide_is_active(draft->run)) /* else it is queued */
         decide_advance(draft);
 }
@@ -226,18 +299,6 @@ static void side_due(struct draft *draft, struct instance *instance, enum direct
     } else if (side->state == STEP_WAITING) {
         wait_end(draft, instance, direction);
     }
-}
-
-/* A queued run begins once its time has come. */
-static void queued_due(struct draft *draft)
-{
-    const struct run *run = draft->run;
-    struct record_run now = run->now;
-    if (now.state != RUN_QUEUED || now.paused || draft->event->hold ||
-        !wall_passed(run->start.start_at, draft->event->now))
-        return;
-    now.state = RUN_RUNNING;
-    draft_run(draft, &now);
 }
 
 static struct instance *due_instance(struct due_node *due)
@@ -410,18 +471,22 @@ static bool waits_for_outcome(enum park_reason reason)
 static void success_is_late(struct draft *draft)
 {
     struct record_run now = draft->run->now;
+    bool closed = now.state == RUN_ABANDONED;
     draft_event(draft, "late success", STR(""), STR("the run had ended"));
     now.ended_at = WALL_NONE;
     now.residue = STR_NONE;
-    if (now.state == RUN_ABANDONED) {
+    now.state = back_state(draft->run);
+    if (closed && now.state == RUN_QUEUED) {
+        now.reason = PARK_LATE_SUCCESS; /* parked once it holds its lock */
+    } else if (closed) {
+        now.state = RUN_ABANDONED;
         draft_run(draft, &now); /* it is open again */
         decide_park(draft, PARK_LATE_SUCCESS, NULL);
         return;
     }
-    now.state = RUN_COMPENSATING;
     now.compensate_until = decide_compensate_until(draft);
     draft_run(draft, &now);
-    decide_backward(draft);
+    back_begin(draft);
 }
 
 void decide_ended(struct draft *draft)
@@ -445,8 +510,8 @@ void decide_ended(struct draft *draft)
             residue_renew(draft);
         return;
     case RUN_COMPLETED: residue_renew(draft); return; /* it is what the run wanted */
-    case RUN_NONE:
-    case RUN_QUEUED: break;
+    case RUN_QUEUED: return;                          /* it is seen when the run goes on */
+    case RUN_NONE: break;
     }
     ASSERT(!"a run whose sides can end");
 }
@@ -516,6 +581,7 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_REPLY: reply_decide(&draft); break;
     case EVENT_DUE: decide_due(&draft); break;
     case EVENT_RECOVER: recover_decide(&draft); break;
+    case EVENT_LOCKED: decide_due(&draft); break;
     case EVENT_TAKE:
     case EVENT_COMPLETE:
     case EVENT_FAIL:
@@ -547,8 +613,9 @@ static struct wall heap_due(const struct heap *heap)
 
 struct wall run_due(const struct run *run)
 {
-    if (run->now.state == RUN_QUEUED && !run->now.paused)
-        return run->start.start_at;
+    if (run->now.state == RUN_QUEUED)
+        return wall_first(run->now.paused || run->lock_asked ? WALL_NONE : run->start.start_at,
+                          waits_forward(run) ? run->start.deadline_at : WALL_NONE);
     if (!decide_is_active(run))
         return WALL_NONE;
     struct wall due = wall_first(run->cut_at, heap_due(&run->waits));

@@ -13,30 +13,31 @@
 #include "engine/outcome.h"
 #include "engine/render.h"
 
-#define RUN_EVENTS(X)                                                                          \
-    X(EVENT_START, "start")     /* a submit */                                                 \
-    X(EVENT_REPLY, "reply")     /* an attempt ended */                                         \
-    X(EVENT_DUE, "due")         /* run_due has passed */                                       \
-    X(EVENT_RECOVER, "recover") /* ownership gained: attempts without an answer are unknown */ \
-    /* workers: see task.h */                                                                  \
-    X(EVENT_TAKE, "take")                                                                      \
-    X(EVENT_COMPLETE, "complete")                                                              \
-    X(EVENT_FAIL, "fail")                                                                      \
-    X(EVENT_HEARTBEAT, "heartbeat")                                                            \
-    /* operator verbs */                                                                       \
-    X(EVENT_CANCEL, "cancel")                                                                  \
-    X(EVENT_PAUSE, "pause")                                                                    \
-    X(EVENT_RESUME, "resume")                                                                  \
-    X(EVENT_RETRY, "retry")                                                                    \
-    X(EVENT_SETTLE, "settle")                                                                  \
-    X(EVENT_SKIP, "skip")                                                                      \
-    X(EVENT_COMPENSATE, "compensate")                                                          \
-    X(EVENT_ABANDON, "abandon")                                                                \
-    X(EVENT_SIGNAL, "signal")   /* data for a wait_for; needs no reason */                     \
-    X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                       \
-    X(EVENT_APPROVE, "approve")                                                                \
-    X(EVENT_REJECT, "reject")                                                                  \
-    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */ \
+#define RUN_EVENTS(X)                                                                           \
+    X(EVENT_START, "start")     /* a submit */                                                  \
+    X(EVENT_REPLY, "reply")     /* an attempt ended */                                          \
+    X(EVENT_DUE, "due")         /* run_due has passed */                                        \
+    X(EVENT_RECOVER, "recover") /* ownership gained: attempts without an answer are unknown */  \
+    X(EVENT_LOCKED, "locked")   /* the run holds its lock, and will until its end is durable */ \
+    /* workers: see task.h */                                                                   \
+    X(EVENT_TAKE, "take")                                                                       \
+    X(EVENT_COMPLETE, "complete")                                                               \
+    X(EVENT_FAIL, "fail")                                                                       \
+    X(EVENT_HEARTBEAT, "heartbeat")                                                             \
+    /* operator verbs */                                                                        \
+    X(EVENT_CANCEL, "cancel")                                                                   \
+    X(EVENT_PAUSE, "pause")                                                                     \
+    X(EVENT_RESUME, "resume")                                                                   \
+    X(EVENT_RETRY, "retry")                                                                     \
+    X(EVENT_SETTLE, "settle")                                                                   \
+    X(EVENT_SKIP, "skip")                                                                       \
+    X(EVENT_COMPENSATE, "compensate")                                                           \
+    X(EVENT_ABANDON, "abandon")                                                                 \
+    X(EVENT_SIGNAL, "signal")   /* data for a wait_for; needs no reason */                      \
+    X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                        \
+    X(EVENT_APPROVE, "approve")                                                                 \
+    X(EVENT_REJECT, "reject")                                                                   \
+    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */  \
     X(EVENT_DRY_RUN, "dry_run") /* a person looks at what a step would do; decides nothing */
 enum run_event_kind {
     EVENT_NONE,
@@ -115,6 +116,7 @@ enum run_command_kind {
     COMMAND_ROLLBACK,     /* the open SQL action was not applied: end its transaction */
     COMMAND_OFFER,        /* a worker may take it */
     COMMAND_CHILD_CANCEL, /* tell the child to turn back; its end is the reply of its attempt */
+    COMMAND_LOCK,         /* ask for the run's lock: EVENT_LOCKED once it is held */
 };
 
 struct run_command {

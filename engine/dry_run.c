@@ -89,6 +89,7 @@ static void play_begin(struct play *play, const struct stub_fault *fault)
     struct stub_config config = {
         .plan = order->plan,
         .run_id = order->run_id,
+        .lock = order->lock,
         .input = order->input,
         .env = order->env,
         .starts_at = order->now,

@@ -21,6 +21,7 @@
 struct dry_run {
     const struct plan *plan;
     struct str run_id;
+    struct str lock; /* "": none */
     const struct json *input;
     const struct json *env; /* NULL: none */
     struct wall now;        /* when it would start */

@@ -65,8 +65,8 @@ int render_scope(const struct render *render, struct arena *arena, struct expr_s
         .index = -1,
         .env = render->env,
         .run_id = run->id,
-        .started_at = record_start_state(&run->start) == RUN_QUEUED ? run->start.start_at
-                                                                    : run->start.created_at,
+        .started_at = run->start.start_at.us > run->start.created_at.us ? run->start.start_at
+                                                                        : run->start.created_at,
         .now = render->now,
         .step = render_scope_step,
         .step_arg = kept,
@@ -570,6 +570,27 @@ int render_dry_run(const struct render *render, struct arena *arena, struct rend
         sha256_eq(&own, &effect))
         return err_set(err, ERR_INVALID,
                        "the dry_run is the request of the action: it would make the effect");
+    return 0;
+}
+
+int render_lock(const struct plan *plan, const struct json *input, struct arena *arena,
+                struct str *out, struct err *err)
+{
+    struct expr_scope scope = {.input = input, .index = -1};
+    *out = STR("");
+    if (!plan->lock)
+        return 0;
+    int code = template_render_text(plan->lock, &scope, TEXT_PLAIN, arena, out, err);
+    if (code)
+        return err_wrap(err, "lock");
+    if (!out->ptr || !out->len)
+        return err_set(err, ERR_INVALID, "lock: nothing of the input is in it");
+    if (out->len > PLAN_LOCK_BYTES_MAX)
+        return err_set(err, ERR_INVALID, "lock: it has %zu bytes, %d is the most", out->len,
+                       PLAN_LOCK_BYTES_MAX);
+    for (size_t i = 0; i < out->len; i++)
+        if ((unsigned char)out->ptr[i] < ' ' || out->ptr[i] == 0x7F)
+            return err_set(err, ERR_INVALID, "lock: it has a control character");
     return 0;
 }
 

@@ -68,6 +68,11 @@ MUST_USE int render_dry_run(const struct render *render, struct arena *arena, st
 MUST_USE int render_scope(const struct render *render, struct arena *arena, struct expr_scope *out,
                           struct err *err);
 
+/* The value that a run of this input locks: "" if its workflow has no `lock`. Errors: ERR_INVALID,
+ * also for what is no text of 1 to PLAN_LOCK_BYTES_MAX bytes without control characters. */
+MUST_USE int render_lock(const struct plan *plan, const struct json *input, struct arena *arena,
+                         struct str *out, struct err *err);
+
 /* A sleep's length. Errors: ERR_INVALID. */
 MUST_USE int render_sleep(const struct render *render, struct arena *arena, int64_t *out_us,
                           struct err *err);

@@ -136,13 +136,16 @@ bool run_state_is_terminal(enum run_state state)
 
 const struct run_transition run_transitions[] = {
     {RUN_NONE, RUN_RUNNING, "submitted"},
-    {RUN_NONE, RUN_QUEUED, "submitted, to start later"},
-    {RUN_QUEUED, RUN_RUNNING, "its time has come"},
-    {RUN_QUEUED, RUN_COMPENSATING, "cancel"},
+    {RUN_NONE, RUN_QUEUED, "submitted, to start later or with a `lock`"},
+    {RUN_QUEUED, RUN_RUNNING, "its time has come, and it holds its lock"},
+    {RUN_QUEUED, RUN_COMPENSATING,
+     "cancel, its deadline, or a run that was opened again holds its lock"},
+    {RUN_QUEUED, RUN_PARKED, "an abandoned run that was opened again holds its lock"},
     {RUN_QUEUED, RUN_ABANDONED, "abandon"},
     {RUN_RUNNING, RUN_COMPLETED, "every step is done"},
     {RUN_COMPLETED, RUN_COMPENSATING,
      "compensate within its window, or the run whose child it is turns back"},
+    {RUN_COMPLETED, RUN_QUEUED, "compensate within its window: it waits for its lock again"},
     {RUN_RUNNING, RUN_COMPENSATING,
      "a step failed for good, a budget or the deadline ended, or cancel"},
     {RUN_RUNNING, RUN_PARKED,
@@ -157,7 +160,9 @@ const struct run_transition run_transitions[] = {
     {RUN_PARKED, RUN_COMPENSATING, "retry, settle or skip on the way back; cancel; compensate"},
     {RUN_PARKED, RUN_ABANDONED, "abandon"},
     {RUN_COMPENSATED, RUN_COMPENSATING, "a step that counted as not applied was applied after all"},
+    {RUN_COMPENSATED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
     {RUN_ABANDONED, RUN_PARKED, "a step that counted as not applied was applied after all"},
+    {RUN_ABANDONED, RUN_QUEUED, "the same, where it has a lock: it waits for it again"},
 };
 const size_t run_transitions_count = ARRAY_LEN(run_transitions);
 
@@ -173,8 +178,8 @@ bool run_transition_reaches(enum run_state from, enum run_state to)
 {
     bool reaches = run_transition_allowed(from, to);
     for (size_t i = 0; i < run_transitions_count && !reaches; i++)
-        reaches =
-            run_transitions[i].from == from && run_transition_allowed(run_transitions[i].to, to);
+        reaches = run_transitions[i].from == from && run_transitions[i].to != RUN_QUEUED &&
+                  run_transition_allowed(run_transitions[i].to, to);
     return reaches;
 }
 
@@ -270,7 +275,8 @@ static struct str text_keep(struct run *run, struct str old, struct str new)
 
 enum run_state record_start_state(const struct record_start *start)
 {
-    return start->start_at.us > start->created_at.us ? RUN_QUEUED : RUN_RUNNING;
+    bool later = start->start_at.us > start->created_at.us;
+    return later || start->lock.len ? RUN_QUEUED : RUN_RUNNING;
 }
 
 static void start_apply(struct run *run, const struct record_start *start)
@@ -281,6 +287,7 @@ static void start_apply(struct run *run, const struct record_start *start)
     run->start.actor = arena_str(&run->run_arena, start->actor);
     run->start.input = arena_str(&run->run_arena, start->input);
     run->start.parent = arena_str(&run->run_arena, start->parent.ptr ? start->parent : STR(""));
+    run->start.lock = arena_str(&run->run_arena, start->lock.ptr ? start->lock : STR(""));
     run->now.state = record_start_state(start);
     run->now.direction = DIRECTION_EXECUTE;
 }
@@ -531,6 +538,7 @@ void run_record_copy(struct run_record *record, struct arena *arena)
         record->start.actor = arena_str(arena, record->start.actor);
         record->start.input = arena_str(arena, record->start.input);
         record->start.parent = arena_str(arena, record->start.parent);
+        record->start.lock = arena_str(arena, record->start.lock);
         break;
     case RECORD_CLAIM:
     case RECORD_EFFECT:
@@ -650,7 +658,8 @@ const char *run_check(const struct run *run)
     if ((run->now.state == RUN_COMPENSATING || run->now.state == RUN_COMPENSATED) &&
         run->now.direction != DIRECTION_COMPENSATE)
         return "compensating forward";
-    if ((run->now.state == RUN_PARKED) != (run->now.reason != PARK_NONE))
+    bool will_park = run->now.state == RUN_QUEUED && run->now.reason == PARK_LATE_SUCCESS;
+    if ((run->now.state == RUN_PARKED) != (run->now.reason != PARK_NONE) && !will_park)
         return "parked and a park reason are the same thing";
     if (run_state_is_terminal(run->now.state) != wall_is_set(run->now.ended_at))
         return "ended and an end time are the same thing";

@@ -16,7 +16,7 @@
 #define RUN_DEPTH_MAX 16    /* children of children: a workflow that starts itself must end */
 
 #define RUN_STATES(X)                                                            \
-    X(RUN_QUEUED, "queued")             /* accepted, nothing decided yet */      \
+    X(RUN_QUEUED, "queued")             /* waits for its time or its lock */     \
     X(RUN_RUNNING, "running")           /* forward */                            \
     X(RUN_COMPENSATING, "compensating") /* backward */                           \
     X(RUN_COMPLETED, "completed")       /* end: everything applied */            \
@@ -123,7 +123,8 @@ struct run_transition {
 extern const struct run_transition run_transitions[];
 extern const size_t run_transitions_count;
 bool run_transition_allowed(enum run_state from, enum run_state to);
-/* The same for what a store sees: one decision may lead through a second state. */
+/* The same for what a store sees: one decision may lead through a second state, though not through
+ * `queued`, in which a run waits for another event. */
 bool run_transition_reaches(enum run_state from, enum run_state to);
 
 /* Names one effect: a step instance, a direction, a generation. */
@@ -217,6 +218,7 @@ struct record_start {
     struct wall start_at; /* queued until then; none: started at once */
     struct str parent;    /* the run whose step it is; "" = none */
     uint16_t depth;       /* 0: no parent; see RUN_DEPTH_MAX */
+    struct str lock;      /* the value that it must hold before it does anything; "" = none */
     /* The database was restored: what the run did from then on may be missing. None: it was not, or
      * a person vouches for the run. Computed by the store from its rows. */
     struct wall suspect_from;
@@ -269,7 +271,8 @@ struct record_run {
     enum direction direction;
     uint32_t turn; /* raised each time the direction changes */
     enum run_cause cause;
-    enum park_reason reason; /* while parked */
+    enum park_reason
+        reason; /* while parked; late_success: also while it waits for its lock first */
     bool paused;
     struct str error;   /* first failure: JSON text {step, code, status, message, body} */
     struct str output;  /* JSON text once completed */
@@ -397,6 +400,7 @@ struct run {
     struct wall budget_told; /* memory only: the compensate_until that has passed and was seen to */
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
+    bool lock_asked; /* memory only: the answer is the event that follows */
 };
 
 /* Takes a reference on the plan, copies the id. The run has no state until RECORD_START. */

@@ -211,6 +211,7 @@ int runner_start(struct runner *runner, const struct runner_start *start,
         .actor = arena_str(&work->arena, start->actor.ptr ? start->actor : STR("")),
         .input = arena_str(&work->arena, start->input),
         .input_hash = start->input_hash,
+        .lock = arena_str(&work->arena, start->lock.ptr ? start->lock : STR("")),
         .start_at = start->start_at,
         .suspect_from = start->suspect_from,
     };
@@ -320,6 +321,13 @@ void runner_reply(struct runner *runner, uint64_t invocation_id, const struct re
     struct input *input = input_add(runner, INPUT_REPLY);
     input->id = invocation_id;
     reply_copy(reply, &input->arena, &input->reply);
+}
+
+void runner_locked(struct runner *runner, struct str run_id, uint64_t number)
+{
+    struct input *input = input_add(runner, INPUT_LOCKED);
+    input->id = number;
+    input->run_id = arena_str(&input->arena, run_id);
 }
 
 void runner_loaded(struct runner *runner, const struct plan *plan, struct str run_id,
@@ -556,6 +564,44 @@ void runner_free(struct runner *runner)
     free(runner);
 }
 
+/* --- locks ----------------------------------------------------------------------------------- */
+
+bool runner_asks_lock(const struct runner *runner, struct str run_id, uint64_t number)
+{
+    const struct slot *slot = slot_find(runner, run_id);
+    return slot && slot->lock_number == number && slot->run && slot->run->now.state == RUN_QUEUED;
+}
+
+static void lock_ask(struct runner *runner, struct slot *slot)
+{
+    slot->lock_number = runner->next_invocation++;
+    if (runner->config.locks.ask)
+        runner->config.locks.ask(runner->config.locks.arg, slot->id, slot->lock_number);
+    else
+        runner_locked(runner, slot->id, slot->lock_number);
+}
+
+static void locked_queue(struct runner *runner, const struct input *input)
+{
+    if (!runner_asks_lock(runner, input->run_id, input->id))
+        return;
+    struct work *work = work_new(slot_find(runner, input->run_id), EVENT_LOCKED);
+    work->invocation_id = input->id;
+    work_queue(runner, work);
+}
+
+/* What came before it may have ended the run and opened it again: then the answer is about a lock
+ * that it held before. */
+static bool lock_is_stale(struct slot *slot, const struct work *work)
+{
+    if (work->event.kind != EVENT_LOCKED)
+        return false;
+    if (slot->lock_number != work->invocation_id)
+        return true;
+    slot->lock_number = 0;
+    return false;
+}
+
 /* --- deciding ------------------------------------------------------------------------------- */
 
 static void slot_due_set(struct runner *runner, struct slot *slot)
@@ -669,6 +715,11 @@ static void work_decide(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
     if (start_is_taken(work) && work->event.kind == EVENT_START) {
+        work_free(work);
+        slot_settle(runner, slot);
+        return;
+    }
+    if (lock_is_stale(slot, work)) {
         work_free(work);
         slot_settle(runner, slot);
         return;
@@ -817,12 +868,17 @@ void work_finish(struct runner *runner, struct work *work)
             runner->invoke.drop(runner->invoke.arg, work->invocation_id);
         else if (command->kind == COMMAND_CHILD_CANCEL && runner->config.plans.find)
             child_cancel(runner, slot, command);
+        else if (command->kind == COMMAND_LOCK)
+            lock_ask(runner, slot);
         else if (command->kind == COMMAND_OFFER && runner->config.tasks.offer)
             runner->config.tasks.offer(runner->config.tasks.arg, command->offer.queue, slot->id,
                                        command->offer.key);
     }
     if (run_state_is_terminal(answer.state) && runner->config.tasks.forget)
         runner->config.tasks.forget(runner->config.tasks.arg, slot->id);
+    if (run_state_is_terminal(answer.state) && slot->run->start.lock.len &&
+        runner->config.locks.freed)
+        runner->config.locks.freed(runner->config.locks.arg);
     runner->stats.started += work->event.kind == EVENT_START;
     tally_records(&runner->tally, &work->decision);
     for (uint32_t i = 0; i < work->decision.records_count; i++)
@@ -911,6 +967,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
     gates_leave(slot);
     run_free(slot->run);
     slot->run = NULL;
+    slot->lock_number = 0;
     slot->loading = true;
     heap_remove(&runner->due, &slot->due);
     runner->store.load_run(runner->store.arg, slot->id);
@@ -981,6 +1038,7 @@ static void input_drain(struct runner *runner)
         case INPUT_UNIT: unit_answered(runner, &input->answer); break;
         case INPUT_COMMIT: commit_answered(runner, input); break;
         case INPUT_REPLY: reply_queue(runner, input); break;
+        case INPUT_LOCKED: locked_queue(runner, input); break;
         case INPUT_LOADED: run_loaded(runner, input); break;
         case INPUT_LOAD_DONE: runner->shards_loading &= ~input->id; break;
         case INPUT_LOAD_RUN_DONE: load_run_done(runner, input->run_id, input->removed); break;

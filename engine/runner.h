@@ -24,6 +24,16 @@ struct port_services {
                     struct wall open_until);
 };
 
+/* The locks of workflows. A run's lock is its own: it stays with it whoever carries the run. */
+struct port_locks {
+    void *arg;
+    /* Answered by runner_locked with this number as soon as the run holds its lock. Nothing is to
+     * come of it any more once runner_asks_lock says no. */
+    void (*ask)(void *arg, struct str run_id, uint64_t number);
+    /* A run that held one has ended, and that is durable. */
+    void (*freed)(void *arg);
+};
+
 /* What a participant said of an attempt whose run is another owner's by now, or the next lease's.
  */
 struct stray_answer {
@@ -47,6 +57,7 @@ struct runner_config {
     struct port_strays strays;     /* answered is NULL: cut off with the lease */
     struct port_tasks tasks;       /* offer is NULL: there are no workers */
     struct port_plans plans;       /* find is NULL: port_invoke plays the children */
+    struct port_locks locks;       /* ask is NULL: there are no other runs */
 };
 
 struct runner *runner_new(const struct runner_config *config, const struct port_store *store,
@@ -69,6 +80,7 @@ struct runner_start {
     struct str run_id, tenant, actor, inbox_id; /* inbox_id absent: came by the socket */
     struct str input;
     struct sha256 input_hash;
+    struct str lock;          /* render_lock; "" or absent: none */
     struct wall start_at;     /* queued until then; none or past: starts at once */
     struct wall suspect_from; /* as in record_start */
 };
@@ -121,6 +133,12 @@ void runner_settle(struct runner *runner, struct str run_id, const struct record
 
 /* --- from the invokers --- */
 void runner_reply(struct runner *runner, uint64_t invocation_id, const struct reply *reply);
+
+/* --- from the locks --- */
+/* It holds its lock. Copied. */
+void runner_locked(struct runner *runner, struct str run_id, uint64_t number);
+/* The run still waits for the answer of that number. */
+bool runner_asks_lock(const struct runner *runner, struct str run_id, uint64_t number);
 
 /* --- from the store --- */
 /* The daemon's lane is ours under this epoch, its last applied unit was `seq`, it carries

@@ -42,7 +42,7 @@ struct work {
     struct slot *slot;
     const struct plan *plan; /* EVENT_START: one reference */
     struct run_event event;
-    uint64_t invocation_id; /* EVENT_REPLY */
+    uint64_t invocation_id; /* EVENT_REPLY; EVENT_LOCKED: slot.lock_number when it was asked */
     struct run_decision decision;
     struct passage *passages; /* of the commands, NULL: none; each until it is a flight's */
     uint32_t passages_count;
@@ -66,6 +66,7 @@ struct slot {
     struct work *head, **tail;
     uint32_t queued, flights;
     struct slot_wait *waits;
+    uint64_t lock_number; /* under which the lock was asked for; 0: it was not */
 };
 
 /* An invocation whose reply has not come. */
@@ -103,6 +104,7 @@ enum input_kind {
     INPUT_UNIT,
     INPUT_COMMIT,
     INPUT_REPLY,
+    INPUT_LOCKED,
     INPUT_LOADED,
     INPUT_LOAD_DONE,
     INPUT_LOAD_RUN_DONE,
@@ -114,7 +116,7 @@ struct input {
     struct input *next;
     enum input_kind kind;
     struct arena arena;
-    uint64_t id; /* invocation, or shards */
+    uint64_t id; /* invocation, shards, or number of a lock */
     enum run_state removed;
     struct unit_answer answer;
     struct reply reply;
@@ -153,8 +155,8 @@ struct runner {
     struct str leaving_to;
     struct arena leaving_arena;
 
-    struct work *committing; /* wait for the commit of their SQL action */
-    uint64_t next_invocation;
+    struct work *committing;  /* wait for the commit of their SQL action */
+    uint64_t next_invocation; /* also numbers what locks are asked under */
     struct wall now;
     struct runner_stats stats;
 };

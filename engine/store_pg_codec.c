@@ -53,7 +53,8 @@
 #define START_MORE_COLUMNS(X, start)     \
     X(TIME, start_at, (start)->start_at) \
     X(TEXT, parent, (start)->parent)     \
-    X(INT2, depth, (start)->depth)
+    X(INT2, depth, (start)->depth)       \
+    X(TEXT, lock, (start)->lock)
 
 #define RUN_KEY_COLUMNS(X, run)  \
     X(INT2, shard, (run)->shard) \

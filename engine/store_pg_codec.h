@@ -95,7 +95,8 @@ struct pgreader {
     X(signals)           \
     X(inputs)            \
     X(compensate_until)  \
-    X(suspect_from)
+    X(suspect_from)      \
+    X(lock)
 enum image_column {
 #define X(name) IMAGE_##name,
     IMAGE_COLUMNS(X)

@@ -1366,6 +1366,7 @@ static void submit(struct stub_event *event)
     struct runner_start start = {.plan = world->config->plan,
                                  .run_id = world->config->run_id,
                                  .actor = STR("test"),
+                                 .lock = world->config->lock,
                                  .input = json_text(world->config->input, world->arena),
                                  .input_hash = sha256_of(buf_str(&canonical))};
     buf_free(&canonical);

@@ -45,6 +45,7 @@ struct stub_fault {
 struct stub_config { /* borrowed while the world is played */
     const struct plan *plan;
     struct str run_id;
+    struct str lock; /* absent: none; nobody else holds it */
     const struct json *input;
     const struct json *env;    /* NULL: none */
     struct wall starts_at;     /* unset: STUB_STARTS_AT_US */

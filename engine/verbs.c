@@ -81,6 +81,12 @@ static void turn_decide(struct draft *draft, enum run_cause cause)
     const struct instance *open;
     if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
         return; /* already going back, or done with it: a repeated verb is obeyed by that */
+    if (run->now.state == RUN_QUEUED && run->now.reason != PARK_NONE) {
+        refuse(draft, ERR_CONFLICT,
+               "the run was abandoned and waits for its lock: it is parked once it holds it, or "
+               "abandon it again");
+        return;
+    }
     if (run_state_is_terminal(run->now.state) && !may_be_undone(draft)) {
         refuse(draft, ERR_CONFLICT, "the run has ended %s%s", state_name(draft),
                run->now.state == RUN_COMPLETED && draft->event->kind == EVENT_COMPENSATE
@@ -642,6 +648,7 @@ void verb_decide(struct draft *draft)
     case EVENT_REPLY:
     case EVENT_DUE:
     case EVENT_RECOVER:
+    case EVENT_LOCKED:
     case EVENT_TAKE:
     case EVENT_COMPLETE:
     case EVENT_FAIL:

@@ -7,7 +7,7 @@ SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql aud
                     starts_from_v1.sql effects_from_v1.sql runs_from_v1.sql schedule_open_v1.sql \
                     retire_due_v1.sql suspect_from_v1.sql)
 SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v2 run_image_v1 waiting_v1 runs inputs steps attempts \
-                    findings approvals pending_approvals timeline why_waiting why_not_compensated \
+                    findings approvals pending_approvals timeline locks why_waiting why_not_compensated \
                     stuck dead_letters unknown_outcomes keys requests bulk bulk_runs workflows \
                     schedules daemons services alerts stats audit tenants tombstones late_answers rewinds \
                     lost_starts suspects help)

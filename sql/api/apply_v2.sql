@@ -19,7 +19,7 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, effect, attempt, finding, event, inbox, input,
+-- Locks in this order: lane, shard, run_key, run, lock_ticket, effect, attempt, finding, event, inbox, input,
 -- approval, signal, audit_head. The
 -- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
@@ -119,12 +119,19 @@ begin
         end if;
         insert into saga.run (shard, run_id, created_at, deadline_at, ended_at, turn, state,
                               direction, cause, park_reason, paused, actor, input, error, output,
-                              residue, start_at, parent, depth)
+                              residue, start_at, parent, depth, lock)
         select s.shard, s.run_id, s.created_at, s.deadline_at, s.ended_at, s.turn,
                s.state::saga.run_state, s.direction::saga.direction, s.cause::saga.run_cause,
                s.park_reason::saga.park_reason, s.paused, s.actor, s.input, s.error, s.output,
-               s.residue, s.start_at, nullif(s.parent, ''), s.depth
+               s.residue, s.start_at, nullif(s.parent, ''), s.depth, nullif(s.lock, '')
           from unnest(p_starts) s;
+        -- Its place among those with the same lock is that of its submission; one that starts later
+        -- gets its place then (locks_take_v1).
+        insert into saga.lock_ticket (shard, run_id, tenant, lock)
+        select s.shard, s.run_id, s.tenant, s.lock
+          from unnest(p_starts) s
+         where s.lock <> '' and s.ended_at is null
+           and (s.start_at is null or s.start_at <= s.created_at);
     end if;
 
     -- 4. The run's own columns; before the claims, which are checked against the turn.
@@ -142,6 +149,13 @@ begin
             raise exception 'wrote % of % rows (run)', v_done, cardinality(p_runs)
                   using errcode = 'check_violation';
         end if;
+    end if;
+
+    -- The lock goes with the end.
+    if p_runs is not null then
+        delete from saga.lock_ticket t
+         using (select shard, run_id from unnest(p_runs) where ended_at is not null offset 0) u
+         where t.shard = u.shard and t.run_id = u.run_id;
     end if;
 
     -- 5. Claims: only in the turn for which they were decided.

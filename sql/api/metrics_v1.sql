@@ -5,7 +5,9 @@ language sql stable security definer
 set search_path = pg_catalog, saga, pg_temp
 as $$
     with open as (
-        select r.shard, r.run_id, r.park_reason from saga.run r where r.ended_at is null)
+        select r.shard, r.run_id,
+               case when r.state = 'parked' then r.park_reason end as park_reason
+          from saga.run r where r.ended_at is null)
     select json_build_object(
         'unknown', (select count(*)
                       from open o

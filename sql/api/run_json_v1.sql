@@ -81,6 +81,12 @@ begin
                                        then o.service end)
               from saga.waiting_v1 o
              where o.shard = v_shard and o.run_id = p_run_id and o.step_id is not null),
+        'lock', (
+            select json_build_object('value', l.lock, 'position', l.position, 'since',
+                                     saga.time_text(l.since), 'holder', l.holder)
+              from saga.run x
+              join saga.locks l on l.lock = x.lock and l.run_id = x.run_id
+             where x.shard = v_shard and x.run_id = p_run_id),
         'input', r.input, 'output', r.output, 'error', r.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,

@@ -21,15 +21,17 @@ select h.topic, h.try_this
           'select saga.start(''order'', ''{"order_id": 1}''); commit'),
        (13, 'who does the work?', 'select * from saga.daemons'),
        (14, 'what does the clock start?', 'select * from saga.schedules'),
-       (15, 'what waits for a service?', 'select * from saga.services'),
-      (16, 'what came too late?', 'select * from saga.late_answers'),
-      (17, 'how did a run end that is gone?', 'select * from saga.tombstones '
+       (15, 'who holds a lock, and who waits for it?',
+            'select * from saga.locks order by lock, position'),
+       (16, 'what waits for a service?', 'select * from saga.services'),
+      (17, 'what came too late?', 'select * from saga.late_answers'),
+      (18, 'how did a run end that is gone?', 'select * from saga.tombstones '
            'where run_id = ''...'''),
-      (18, 'was the database restored?', 'select * from saga.rewinds'),
-      (19, 'what became doubtful by that?', 'select * from saga.suspects; '
+      (19, 'was the database restored?', 'select * from saga.rewinds'),
+      (20, 'what became doubtful by that?', 'select * from saga.suspects; '
            'select * from saga.lost_starts'),
-      (20, 'who was told of what?', 'select * from saga.alerts order by since desc'),
-      (21, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
+      (21, 'who was told of what?', 'select * from saga.alerts order by since desc'),
+      (22, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';
 comment on column saga.help.topic is 'the question';

@@ -34,7 +34,8 @@ select r.shard, r.run_id, k.workflow_hash, k.workflow, k.tenant, r.actor, r.crea
          where i.shard = r.shard and i.run_id = r.run_id) as inputs,
        r.compensate_until,
        case when w.at is not null then saga.suspect_from_v1(r.shard, r.run_id, w.at) end
-           as suspect_from
+           as suspect_from,
+       r.lock
   from saga.run r
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
  cross join (select pg_catalog.max(x.at) as at from saga.rewind x) w;

@@ -1,6 +1,6 @@
 -- One row per open run: the one thing that it waits for. saga.runs and saga.why_waiting show it.
 --
--- In this order: a person (parked), a resume (paused), a living owner; then of its effects, the
+-- In this order: a person (parked), a resume (paused), a living owner, its lock; then of its effects, the
 -- nearest to an answer: participant, then retry, then reconcile, then what it waits for by its kind of action
 -- (limit, breaker, worker, child, signal, timer); else the next decision (claim).
 create or replace view saga.waiting_v1 as
@@ -10,6 +10,8 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
             when r.paused then 'paused'
             when not coalesce(l.last_time + 3 * l.ttl > pg_catalog.clock_timestamp(), false)
                  then 'owner'
+            when r.state = 'queued' and r.lock is not null
+                 and not coalesce(r.start_at > pg_catalog.clock_timestamp(), false) then 'lock'
             when e.state = 'retrying' then 'retry'
             when e.state = 'unknown' then 'reconcile'
             when e.waits_for is not null then e.waits_for::text
@@ -24,6 +26,9 @@ select r.shard, r.run_id, r.state, e.step_id, e.item, e.direction,
        case when r.state = 'parked'
                  then (select pg_catalog.max(v.at) from saga.event v
                         where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked')
+            when r.state = 'queued' and r.lock is not null
+                 then coalesce((select t.since from saga.lock_ticket t
+                                 where t.shard = r.shard and t.run_id = r.run_id), r.created_at)
             else coalesce(e.claimed_at, r.created_at) end as since,
        e.attempts, e.error, e.state as step_state, d.queue, d.signal, d.child, d.service
   from saga.shard s

@@ -11,6 +11,17 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
             when 'person' then 'parked: ' || r.park_reason || '; see saga.dead_letters'
             when 'paused' then 'paused by a person; resume it'
             when 'owner' then 'no living daemon carries its shard'
+            when 'lock' then
+                 'the lock "' || r.lock || '" ' || coalesce(
+                     (select case when t.position = 0 then 'is its own: it is about to go on'
+                                  else 'is held by ' || coalesce(t.holder, 'nobody at this moment') ||
+                                       '; ' || case t.position when 1 then 'this run is the next'
+                                                    else t.position - 1 || ' before this run' end end
+                        from (select l.run_id, l.holder, l.position
+                                from saga.locks l
+                               where l.lock = r.lock
+                                 and l.tenant is not distinct from nullif(k.tenant, '')) t
+                       where t.run_id = o.run_id), 'is asked for')
             when 'participant' then 'attempt ' || o.attempts || ' of ' || o.direction ||
                                     ' is under way'
             when 'retry' then pg_catalog.concat_ws(' ', 'after attempt ' || o.attempts || ':',
@@ -48,7 +59,7 @@ comment on column saga.why_waiting.state is 'its state';
 comment on column saga.why_waiting.waiting_for is
     'participant (an answer), retry, reconcile (what the participant is asked about), timer, signal, approval (of a person), child (the end of a run that it started), worker '
     '(to take its task, or to end it), limit and breaker (of the service that it sends to), claim (the daemon''s next decision), owner (a living daemon), '
-    'paused, person';
+    'lock (that another run holds), paused, person';
 comment on column saga.why_waiting.since is 'since when';
 comment on column saga.why_waiting.until is 'when it goes on by itself; null: unknown';
 comment on column saga.why_waiting.step_id is 'the step that is nearest to an answer; null: none';

@@ -440,7 +440,7 @@ static void units_go_by_full_keys(void **state)
         "select * from saga.apply_v2('p', 1, 1, 0, 1, "
         "array[(0, 'r', '\\x00', '\\x00', 'w', '', 'a', now(), null, '{}', 'running', 'execute', "
         "0, "
-        "null, null, false, null, null, null, null, null, '', 0::smallint)::saga.start_v2], "
+        "null, null, false, null, null, null, null, null, '', 0::smallint, 'l')::saga.start_v2], "
         "array[(0, 'r', 'running', 'execute', 0, null, null, false, null, null, null, "
         "null, null)::saga.run_v2], "
         "array[(0, 'r', 's', '', 'execute', 1, 0, 'claimed', 1, 1, 0, 0, 0, false, false, false, "

@@ -338,7 +338,8 @@ static void inbox_look(struct world_event *event)
                                      .actor = STR("schedule"),
                                      .inbox_id = entry->id,
                                      .input = entry->input,
-                                     .input_hash = sha256_of(entry->input)};
+                                     .input_hash = sha256_of(entry->input),
+                                     .lock = locks_value(world, entry->run_id.ptr)};
         if (runner_start(daemon->runner, &start, NULL, NULL, &err) == 0) {
             entry->offered[event->daemon] = epoch;
             world_poke(daemon, 0);

@@ -20,6 +20,22 @@ import mutants  # noqa: E402
 SEEDS = "8000"
 
 MUTANTS = [
+    ("locks: a run begins without asking", "engine/decide.c",
+     "if (run->start.lock.len && event->kind != EVENT_LOCKED) {", "if (false) {"),
+    ("locks: a run that was opened again goes back without", "engine/decide.c",
+     "return run->start.lock.len && run_state_is_terminal(run->now.state) ? RUN_QUEUED",
+     "return false ? RUN_QUEUED"),
+    ("locks: whoever takes a run over does not ask", "engine/decide.c",
+     "    struct run *run = draft->run;\n    queued_due(draft);\n    if (!decide_is_active(run))\n"
+     "        return;\n    for (struct instance",
+     "    struct run *run = draft->run;\n    if (!decide_is_active(run))\n"
+     "        return;\n    for (struct instance"),
+    ("locks: the database lets a second one in", "tests/sim/locks.c",
+     "(other->holds_lock || before))", "before)"),
+    ("locks: a parked run lets go of it", "tests/sim/world.c",
+     "        if (run_state_is_terminal(row->now.state))\n            locks_release(row);",
+     "        if (run_state_is_terminal(row->now.state) || row->now.state == RUN_PARKED)\n"
+     "            locks_release(row);"),
     ("limits: any number is in flight", "engine/gate.c",
      "room.sends = most > used ? most - used : 0;", "room.sends = most;"),
     ("limits: each daemon takes all of them", "engine/gate.c",

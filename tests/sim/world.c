@@ -263,6 +263,8 @@ static void record_write(struct world *world, struct row_run *row, const struct 
             world_fail(world, "run %s waits for its start_at at the cost of its deadline",
                        row->id.ptr);
         schedule_start_check(world, row);
+        if (row->start.start_at.us <= row->start.created_at.us)
+            locks_ticket(world, row);
         break;
     case RECORD_CLAIM:
         if (world_row_effect(row, &record->effect.ref))
@@ -297,6 +299,8 @@ static void record_write(struct world *world, struct row_run *row, const struct 
                        run_state_name(record->run.state));
         row->now = record->run;
         row->has_run_record = true;
+        if (run_state_is_terminal(row->now.state))
+            locks_release(row);
         break;
     case RECORD_EVENT:
         if (record->event.seq != row->events + 1)
@@ -401,6 +405,7 @@ static void unit_write(struct world *world, int lane, uint64_t seq, const struct
             if (unit_run->records[j].kind > RECORD_START && unit_run->records[j].kind != RECORD_RUN)
                 record_write(world, row, &unit_run->records[j]);
         loops_check(world, row);
+        locks_check(world, row);
         row_trace(world, lane, seq, row, unit_run);
     }
     for (uint16_t shard = 0; shard < RUN_SHARDS; shard++)
@@ -1054,6 +1059,7 @@ static void daemon_boot(struct daemon *daemon)
 {
     struct runner_config config = {.plans = {.arg = daemon, .find = sim_plan},
                                    .services = limits_port(daemon),
+                                   .locks = locks_port(daemon),
                                    .strays = {.arg = daemon, .answered = sim_stray},
                                    .tasks = {.arg = daemon, .offer = sim_offer}};
     struct port_store store = {.arg = daemon,
@@ -1302,6 +1308,7 @@ static void submit(struct world_event *event)
                                  .run_id = str_z(request->run->id),
                                  .input = request->input,
                                  .input_hash = request->hash,
+                                 .lock = locks_value(world, request->run->id),
                                  .start_at = request->run->start_at};
     if (!daemon || runner_start(daemon->runner, &start, submitted, request, &err) != 0) {
         submit_again(request, world_between_ms(world, 100, 600));
@@ -1605,6 +1612,9 @@ bool world_rests(const struct world *world, const struct row_run *row)
     struct arena scratch = {0};
     bool rests = run_state_is_terminal(row->now.state) ||
                  (row->now.state == RUN_PARKED && !world->faults.operators);
+    const struct row_run *holder = row->now.state == RUN_QUEUED ? locks_holder(world, row) : NULL;
+    if (holder && !run_state_is_terminal(holder->now.state))
+        rests = world_rests(world, holder);
     for (uint32_t i = 0; i < row->effects_count && !rests; i++) {
         const struct record_effect *effect = &row->effects[i];
         const struct plan_step *step = &row->plan->steps[effect->ref.step];

@@ -91,8 +91,10 @@ struct row_run {
     uint32_t signals_count;
     struct record_input inputs[8];
     uint32_t inputs_count;
-    bool retried;  /* a person has let it go on */
-    bool told[16]; /* by step: a person, or the participant late, said what became of it */
+    bool retried;    /* a person has let it go on */
+    bool told[16];   /* by step: a person, or the participant late, said what became of it */
+    uint64_t ticket; /* for its lock; 0: none */
+    bool holds_lock;
     int created_lane;
     uint64_t created_seq;
 };
@@ -176,6 +178,7 @@ struct world {
     } recent[WORLD_DAEMONS][8];
     int shard_lane[RUN_SHARDS]; /* -1: nobody */
     struct map rows;            /* row_run */
+    uint64_t tickets;
     struct map ledger;
     struct arena arena;
 
@@ -233,6 +236,15 @@ void limits_sent(struct daemon *daemon, struct sim_invocation *sent,
                  const struct invocation *invocation);
 void limits_done(struct daemon *daemon, struct sim_invocation *sent);
 struct port_services limits_port(struct daemon *daemon);
+/* locks.c: which lock a run has ("" = none), and its ticket. */
+struct str locks_value(const struct world *world, const char *run_id);
+void locks_ticket(struct world *world, struct row_run *row);
+void locks_release(struct row_run *row);
+/* Whenever the run was written. */
+void locks_check(struct world *world, const struct row_run *row);
+/* Another run, which holds its lock; NULL: none does. */
+const struct row_run *locks_holder(const struct world *world, const struct row_run *row);
+struct port_locks locks_port(struct daemon *daemon);
 /* schedules.c: a workflow that the clock starts. */
 void schedule_make(struct world *world);
 void schedule_free(struct world *world);

@@ -18,6 +18,7 @@
  *     told_late DURATION STEP ...    the same, to a question that was asked so long ago
  *     wait DURATION                  time passes
  *     due                            time passes up to run_due, then DUE
+ *     locked                         the run holds the lock that it asked for
  *     recover                        as after a load: claimed attempts were taken over
  *     restored                       the same, in a database that was restored: the rows may be old
  *     reload                         forget the image, rebuild it from the rows
@@ -37,6 +38,7 @@
 #include "dsl/dsl.h"
 #include "engine/decide.h"
 #include "engine/key.h"
+#include "engine/render.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -221,6 +223,10 @@ static void command_print(struct scene *scene, const struct run_command *command
     const struct request *request = &command->rendered.request;
     if (command->kind == COMMAND_ROLLBACK) {
         buf_add_z(&scene->out, "    roll back\n");
+        return;
+    }
+    if (command->kind == COMMAND_LOCK) {
+        buf_add_z(&scene->out, "    ask for the lock\n");
         return;
     }
     if (command->kind == COMMAND_CHILD_CANCEL) {
@@ -410,6 +416,10 @@ static void play_start(struct scene *scene, struct str input, int64_t delay_us)
         event.start.deadline_at = wall_add(scene->now, delay_us + scene->plan->deadline_us);
     if (delay_us)
         event.start.start_at = wall_add(scene->now, delay_us);
+    const struct json *parsed;
+    struct err err;
+    assert_int_equal(json_parse(event.start.input, &scene->arena, &parsed, &err), 0);
+    assert_int_equal(render_lock(scene->plan, parsed, &scene->arena, &event.start.lock, &err), 0);
     scene_forget(scene);
     scene->run = run_new(scene->plan, STR("r1"));
     decide(scene, &event);
@@ -653,6 +663,8 @@ static void play_line(struct scene *scene, struct str line)
         play_room(scene, rest);
     } else if (str_eq(word, STR("look"))) {
         decide(scene, &(struct run_event){.kind = EVENT_DUE});
+    } else if (str_eq(word, STR("locked"))) {
+        decide(scene, &(struct run_event){.kind = EVENT_LOCKED});
     } else if (str_eq(word, STR("recover"))) {
         reload(scene, true);
         decide(scene, &(struct run_event){.kind = EVENT_RECOVER});
