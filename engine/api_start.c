@@ -538,6 +538,14 @@ static bool dry_run_read(struct control_request *request, const struct json *bod
 }
 
 /* False after answering. */
+static bool tenant_read(struct submission *submission, const struct json *body)
+{
+    struct str tenant = json_get_text(body, "tenant");
+    submission->tenant = tenant.ptr ? tenant : STR("");
+    return tenant_admit(submission->request, submission->tenant);
+}
+
+/* False after answering. */
 static bool run_id_take(struct submission *submission, const struct plan *plan,
                         const struct json *body, struct str named)
 {
@@ -590,10 +598,7 @@ void run_submit(struct api *api, struct control_request *request)
     submission->request = request;
     submission->input = input ? input : json_object_new(arena, 0);
     submission->workflow = arena_str(arena, name);
-    submission->tenant = json_get_text(body, "tenant");
-    if (!submission->tenant.ptr)
-        submission->tenant = STR("");
-    if (!tenant_admit(request, submission->tenant))
+    if (!tenant_read(submission, body))
         return;
     submission->wait_s = prefer_wait(request);
     if (start_at_read(json_get_z(body, "start_at"), &start_at, &err) != 0) {
