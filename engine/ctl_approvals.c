@@ -44,6 +44,11 @@ static void entry_print(struct ctl *ctl, const struct json *entry)
     text_add(&ctl->out, member(entry, "requested_by"));
     buf_printf(&ctl->out, ", may be decided by " STR_FMT " until " STR_FMT "\n",
                STR_ARG(member(entry, "by")), STR_ARG(member(entry, "expires_at")));
+    if (member(entry, "dry_run").len) {
+        buf_add_z(&ctl->out, "    what it does ");
+        text_add(&ctl->out, member(entry, "dry_run"));
+        buf_add_char(&ctl->out, '\n');
+    }
 }
 
 /* The list of the daemon, or the exit code after saying what is wrong. */

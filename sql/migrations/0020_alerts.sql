@@ -3,7 +3,7 @@
 create table saga.alert (
     target  text collate "C" not null,
     shard   smallint not null,
-    kind    text not null check (kind in ('parked', 'breaker')),
+    kind    text collate "C" not null check (kind in ('parked', 'breaker')),
     run_id  text collate "C" not null,
     service text collate "C" not null,
     mark    bigint not null,
