@@ -533,6 +533,7 @@ static void step_compile(struct compiler *cx, uint16_t index)
     loop_compile(cx, index);
     if ((node = node_get(source, "if")))
         cx->steps[index].condition = condition_compile(cx, node, &rules);
+    bool hangs = step_mentions_any(cx, index);
     action_part_compile(cx, index);
     compensate_part_compile(cx, index);
     if (cx->steps[index].action.kind == ACTION_CHILD)
@@ -540,6 +541,7 @@ static void step_compile(struct compiler *cx, uint16_t index)
     pivot_compile(cx, index);
     hold_compile(cx, index);
     approve_compile(cx, index);
+    dry_run_compile(cx, index, hangs);
 }
 
 /* --- the hash --- */

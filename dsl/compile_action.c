@@ -20,7 +20,8 @@ struct expr_rules action_rules(const struct compiler *cx, uint16_t index, bool c
 {
     return (struct expr_rules){
         .where = where,
-        .roots = ROOTS_OF_ACTIONS | (cx->sources[index].loop ? ROOT_ITEM : 0) | cx->more_roots,
+        .roots = (ROOTS_OF_ACTIONS & ~cx->fewer_roots) | (cx->sources[index].loop ? ROOT_ITEM : 0) |
+                 cx->more_roots,
         .step = index,
         .steps = compensation ? STEPS_BEFORE_AND_OWN : STEPS_BEFORE,
         .guarded = node_get_pair(cx->sources[index].node, "if") != NULL,
@@ -624,6 +625,16 @@ void action_compile(struct compiler *cx, const struct node *node, uint16_t index
         read_boolean(cx, tolerant, "`tolerant`", &out->tolerant);
 }
 
+/* What has no effect of its own: it carries no key. */
+static void keyless_finish(struct compiler *cx, struct plan_action *out)
+{
+    out->effect = EFFECT_PURE;
+    out->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
+    out->timeout_us = out->service == PLAN_SERVICE_NONE ? 0 : cx->services[out->service].timeout_us;
+    if (!out->timeout_us)
+        out->timeout_us = cx->timeout_us;
+}
+
 bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                   struct plan_action *out)
 {
@@ -638,16 +649,25 @@ bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, 
     one_kind_check(cx, node, kind);
     out->line = doc_line(cx->doc, kind->key->start);
     out->kind = kind_of(lang_key_find(LANG_ACTION, kind->key->text));
-    out->effect = EFFECT_PURE;
     if (out->kind == ACTION_HTTP)
         http_compile(cx, node, kind, index, compensation, out);
     else if (out->kind == ACTION_SQL)
         sql_compile(cx, node, kind, index, compensation, out);
     else
         exec_compile(cx, node, kind, index, compensation, out);
-    out->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
-    out->timeout_us = out->service == PLAN_SERVICE_NONE ? 0 : cx->services[out->service].timeout_us;
-    if (!out->timeout_us)
-        out->timeout_us = cx->timeout_us;
+    keyless_finish(cx, out);
+    return cx->diags->errors == errors;
+}
+
+bool show_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                  uint16_t index, struct plan_action *out)
+{
+    uint32_t errors = cx->diags->errors;
+    *out = (struct plan_action){.kind = ACTION_HTTP,
+                                .service = PLAN_SERVICE_NONE,
+                                .line = doc_line(cx->doc, kind->key->start)};
+    one_kind_check(cx, node, kind);
+    http_compile(cx, node, kind, index, false, out);
+    keyless_finish(cx, out);
     return cx->diags->errors == errors;
 }

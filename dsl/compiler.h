@@ -96,7 +96,8 @@ struct compiler {
     int64_t timeout_us;              /* `defaults` */
     struct plan_retry retry, compensate_retry;
     enum on_failure on_failure;
-    unsigned more_roots; /* of the action that is being compiled, besides those of every action */
+    unsigned more_roots;  /* of the action that is being compiled, besides those of every action */
+    unsigned fewer_roots; /* those of every action that it has not */
     const struct zone *zones[16]; /* read so far */
     size_t zones_count;
 };
@@ -223,8 +224,14 @@ void schedule_compile(struct compiler *cx, const struct node *node);
 /* The read of a `reconcile`: a `get`, `sql` or `exec`. False: diagnosed. */
 bool read_compile(struct compiler *cx, const struct node *node, uint16_t index, bool compensation,
                   struct plan_action *out);
+/* The request of a `dry_run`, which is one of `kind`. False: diagnosed. */
+bool show_compile(struct compiler *cx, const struct node *node, const struct pair *kind,
+                  uint16_t index, struct plan_action *out);
 /* --- compile_approve.c: `approve` of the step, whose action is known --- */
 void approve_compile(struct compiler *cx, uint16_t index);
+/* --- compile_dry_run.c: `dry_run` of the step, whose action is known --- */
+/* `hangs`: whether the step runs, or for what, depends on other steps. */
+void dry_run_compile(struct compiler *cx, uint16_t index, bool hangs);
 /* --- compile_reconcile.c --- */
 /* `reconcile` of the step, or of its `compensate`, whose action is known. */
 void reconcile_compile(struct compiler *cx, const struct pair *pair, uint16_t index,
@@ -254,6 +261,14 @@ uint16_t step_by_id(const struct compiler *cx, struct str id); /* PLAN_STEP_NONE
 static inline bool step_mentions(const struct compiler *cx, uint16_t step, uint16_t other)
 {
     return cx->sources[step].mentions[other / 64] >> other % 64 & 1;
+}
+
+static inline bool step_mentions_any(const struct compiler *cx, uint16_t step)
+{
+    bool any = false;
+    for (size_t i = 0; i <= (cx->plan->steps_count - 1u) / 64; i++)
+        any = any || cx->sources[step].mentions[i];
+    return any;
 }
 
 static inline bool step_is_after(const struct compiler *cx, uint16_t step, uint16_t other)

@@ -611,6 +611,29 @@ static const struct {
          "    action: {delete: shop/carts/1}\n",
          "    effect: idempotent\n"
          "    action: {delete: shop/carts/1}\n"),
+    PAGE("E312", "a dry run that cannot be one",
+         "A `dry_run` is one HTTP request that shows what the action would do. A program, a\n"
+         "statement, a worker's task or a child could leave something behind, and a step\n"
+         "without an effect has nothing to show.\n",
+         "    action: {post: shop/orders}\n"
+         "    dry_run: {exec: [preview]}\n",
+         "    action: {post: shop/orders}\n"
+         "    dry_run: {post: shop/orders/preview}\n"),
+    PAGE("E313", "a dry run that makes the effect",
+         "Method, path, query and body are those of the action, so the service would do what\n"
+         "it is only to show. A header is no difference: a service that does not know it\n"
+         "passes over it.\n",
+         "    action: {post: shop/orders, body: {sku: \"${{ input.sku }}\"}}\n"
+         "    dry_run: {post: shop/orders, body: {sku: \"${{ input.sku }}\"}}\n",
+         "    action: {post: shop/orders, body: {sku: \"${{ input.sku }}\"}}\n"
+         "    dry_run: {post: shop/orders, query: {dry_run: true}, body: {sku: \"${{ input.sku }}\"}}\n"),
+    PAGE("E314", "a dry run with a key",
+         "The service would remember the answer under the key, or take the key for that of an\n"
+         "effect. A dry run may be asked for any number of times; nothing is claimed for it.\n",
+         "    action: {post: shop/orders, idempotency: {query: request}}\n"
+         "    dry_run: {post: shop/previews, query: {request: \"${{ run.id }}\"}}\n",
+         "    action: {post: shop/orders, idempotency: {query: request}}\n"
+         "    dry_run: {post: shop/previews}\n"),
     PAGE("W311", "effects without a business key",
          "Whoever submits again after a lost answer gets a second run with all its\n"
          "effects, unless `run_id` says which submits are the same.\n",

@@ -328,6 +328,9 @@ struct plan_step {
     uint32_t max_parallel;               /* of a loop, at least 1 */
     const struct schema *output_schema;  /* NULL: anything */
     const struct plan_approval *approve; /* NULL: nobody is asked */
+    /* ACTION_HTTP: shows the effect without making it, and carries no key; NULL: there is none. */
+    const struct plan_action *dry_run;
+    bool dry_run_hangs; /* it, the step's `if` or its items read other steps: not known before */
 };
 
 enum schedule_overlap { OVERLAP_SKIP, OVERLAP_QUEUE };

@@ -161,7 +161,8 @@ const struct lang_key lang_keys[] = {
      "What follows an unknown outcome, instead of what the tier says."},
     {LANG_STEP, "approve", LANG_GROUP, LANG_APPROVE, 0, NULL, NULL, NULL,
      "A person must approve the exact rendered request before it is sent."},
-    {LANG_STEP, "dry_run", LANG_ANY, 0, P, NULL, NULL, NULL, "Shows the effect without it."},
+    {LANG_STEP, "dry_run", LANG_GROUP, LANG_DRY_RUN, 0, NULL, NULL, NULL,
+     "A request that shows the effect without making it."},
 
 #define HTTP_METHOD(name, does)                                                                \
     {                                                                                          \
@@ -271,6 +272,20 @@ const struct lang_key lang_keys[] = {
      "How long it may be decided."},
     {LANG_APPROVE, "on_expiry", LANG_CHOICE, 0, 0, NULL, "refused|park", "refused",
      "What follows when nobody has."},
+
+    {LANG_DRY_RUN, "get", LANG_ADDRESS, 0, 0, NULL, NULL, NULL,
+     "The request, one of these: HTTP GET `SERVICE/PATH`."},
+    {LANG_DRY_RUN, "post", LANG_ADDRESS, 0, 0, NULL, NULL, NULL, "HTTP POST."},
+    {LANG_DRY_RUN, "put", LANG_ADDRESS, 0, 0, NULL, NULL, NULL, "HTTP PUT."},
+    {LANG_DRY_RUN, "patch", LANG_ADDRESS, 0, 0, NULL, NULL, NULL, "HTTP PATCH."},
+    {LANG_DRY_RUN, "delete", LANG_ADDRESS, 0, 0, NULL, NULL, NULL, "HTTP DELETE."},
+    {LANG_DRY_RUN, "query", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "As in an action."},
+    {LANG_DRY_RUN, "headers", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "As in an action."},
+    {LANG_DRY_RUN, "body", LANG_TEMPLATE, 0, 0, NULL, NULL, NULL, "As in an action."},
+    {LANG_DRY_RUN, "form", LANG_TEMPLATE_MAP, 0, 0, NULL, NULL, NULL, "As in an action."},
+    {LANG_DRY_RUN, "text", LANG_TEXT_TEMPLATE, 0, 0, NULL, NULL, NULL, "As in an action."},
+    {LANG_DRY_RUN, "timeout", LANG_DURATION, 0, 0, NULL, NULL,
+     "the service's, else the default; at most 10s", "How long its answer is waited for."},
 
     {LANG_OUTCOME, "when", LANG_EXPRESSION, 0, R, NULL, NULL, NULL, "Condition on `response`."},
     {LANG_OUTCOME, "is", LANG_CHOICE, 0, R, NULL, OUTCOME_WORDS, NULL, "The outcome."},
@@ -608,6 +623,12 @@ static const struct mistake {
     {LANG_APPROVE, "timeout|ttl|deadline|within", "how long it may be decided is `expires`"},
     {LANG_APPROVE, "text|reason|title|description|prompt", "what the person reads is `message`"},
     {LANG_APPROVE, "when|condition", "when a person is asked is `if`"},
+    {LANG_STEP, "dryRun|dry-run|preview|rehearse|rehearsal|simulate|what_if|plan",
+     "a request that shows the effect without making it is `dry_run`"},
+    {LANG_DRY_RUN, "idempotency|key", "it carries no key: nothing is claimed for it"},
+    {LANG_DRY_RUN, "retry|outcomes|effect|reconcile|approve",
+     "it is sent once, and its answer is only shown"},
+    {LANG_DRY_RUN, "json|data|content", "a JSON body is `body`"},
     {LANG_STEP, "approval|gate|confirm|manual|human", "a person is asked by `approve`"},
     {LANG_TEST, "state|cause|calls|asks|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},

@@ -40,6 +40,10 @@
     X(LANG_APPROVE, "approve", "`approve`",                                                    \
       "Whose word is needed, and for how long. It is bound to the step, its key and the hash " \
       "of its request, is used once, and covers the declared compensation.")                   \
+    X(LANG_DRY_RUN, "dry_run", "`dry_run`",                                                    \
+      "One request that the service answers with what the action would do, and does nothing. " \
+      "It is sent when a person asks for it (`sagactl dry-run`, `run --dry-run --rehearse`), " \
+      "without a key, and its answer is shown to that person alone.")                          \
     X(LANG_OUTCOME, "outcome", "an entry of `outcomes`",                                       \
       "The first one that holds decides, before the default table; a service's come after "    \
       "the action's.")                                                                         \

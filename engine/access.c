@@ -123,10 +123,31 @@ enum access_role access_role_held(const struct access *access, uid_t own, uid_t 
     if (uid == 0 || uid == own)
         return ROLE_ADMIN;
     for (uint16_t i = 0; i < access->count; i++)
-        if (access->grants[i].role > held &&
+        if (access->grants[i].role > held && !access->grants[i].tenants_count &&
             grant_fits(&access->grants[i], uid, groups, groups_count))
             held = access->grants[i].role;
     return held;
+}
+
+const char *access_tenants(const struct access *access, uid_t uid, const gid_t *groups,
+                           size_t groups_count, enum access_role role, struct arena *arena)
+{
+    struct buf list = {0};
+    for (uint16_t i = 0; i < access->count && uid != (uid_t)-1; i++) {
+        const struct access_grant *grant = &access->grants[i];
+        if (grant->role < role || !grant->tenants_count ||
+            !grant_fits(grant, uid, groups, groups_count))
+            continue;
+        for (uint16_t t = 0; t < grant->tenants_count; t++) {
+            buf_add_char(&list, list.len ? ',' : '[');
+            json_write_string(str_z(grant->tenants[t]), &list);
+        }
+    }
+    if (list.len)
+        buf_add_char(&list, ']');
+    const char *text = list.len ? arena_str(arena, buf_str(&list)).ptr : NULL;
+    buf_free(&list);
+    return text;
 }
 
 /* Bytes up to the next slash. */
@@ -153,6 +174,26 @@ static bool path_fits(struct str path, const char *pattern)
         pattern += wanted;
     }
     return at == end;
+}
+
+enum access_reach access_reach(enum control_method method, struct str path)
+{
+    static const struct {
+        enum control_method method;
+        const char *path;
+        enum access_reach reach;
+    } reaches[] = {
+        {CONTROL_GET, "/v1/runs", REACH_SEEN},      {CONTROL_GET, "/v1/runs/**", REACH_RUN},
+        {CONTROL_POST, "/v1/runs", REACH_START},    {CONTROL_POST, "/v1/runs/**", REACH_RUN},
+        {CONTROL_GET, "/v1/dead", REACH_SEEN},      {CONTROL_GET, "/v1/approvals", REACH_SEEN},
+        {CONTROL_GET, "/v1/audit", REACH_SEEN},     {CONTROL_GET, "/v1/requests/*", REACH_SEEN},
+        {CONTROL_GET, "/v1/workflows", REACH_FREE}, {CONTROL_GET, "/v1/workflows/*", REACH_FREE},
+        {CONTROL_POST, "/v1/validate", REACH_FREE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(reaches); i++)
+        if (reaches[i].method == method && path_fits(path, reaches[i].path))
+            return reaches[i].reach;
+    return REACH_NONE;
 }
 
 enum access_role access_role_needed(enum control_method method, struct str path)

@@ -17,6 +17,7 @@ struct api *api_new(const struct api_options *options)
 bool api_end(struct api *api)
 {
     bool some = api->waiters || api->takes;
+    some = showings_end(api) || some;
     waiters_end(api, false);
     takes_end(api, false);
     return some;
@@ -26,6 +27,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    showings_end(api);
     waiters_end(api, true);
     takes_end(api, true);
     free(api);
@@ -129,10 +131,38 @@ static void question_answered(void *arg, const struct store_answer *answer)
         control_reply(request, 200, answer->text);
 }
 
+#define SEEN_PARAMS_MAX 8
+
+/* The statement with the caller's tenants set for as long as it runs: saga.tenants_seen() reads
+ * them. `params` gets room for one more. */
+static const char *seen_sql(struct control_request *request, const char *sql, const char **params,
+                            unsigned *count)
+{
+    if (!control_tenants(request))
+        return sql;
+    params[(*count)++] = control_tenants(request);
+    return arena_printf(control_arena(request),
+                        "%s from (select pg_catalog.set_config('saga.tenants', $%u, true) as text "
+                        "offset 0) tenants where tenants.text is not null",
+                        sql, *count)
+        .ptr;
+}
+
+void seen_query(struct api *api, struct control_request *request, const char *sql,
+                const char *const *params, unsigned count, store_answered *done, void *arg)
+{
+    const char *all[SEEN_PARAMS_MAX + 1];
+    ASSERT(count <= SEEN_PARAMS_MAX);
+    for (unsigned i = 0; i < count; i++)
+        all[i] = params[i];
+    sql = seen_sql(request, sql, all, &count);
+    store_pg_query(api->o.store, sql, all, count, done, arg);
+}
+
 static void ask(struct api *api, struct control_request *request, const char *sql,
                 const char *const *params, unsigned count)
 {
-    store_pg_query(api->o.store, sql, params, count, question_answered, request);
+    seen_query(api, request, sql, params, count, question_answered, request);
 }
 
 bool search_problem(struct control_request *request, const struct err *err)
@@ -159,9 +189,11 @@ static void runs_came(void *arg, const struct store_answer *answer)
 
 static void runs_list(struct api *api, struct control_request *request)
 {
-    const char *params[] = {control_query(request, "state"),  control_query(request, "workflow"),
-                            control_query(request, "since"),  control_query(request, "limit"),
-                            control_query(request, "cursor"), control_query(request, "where")};
+    const char *params[SEEN_PARAMS_MAX + 1] = {
+        control_query(request, "state"),  control_query(request, "workflow"),
+        control_query(request, "since"),  control_query(request, "limit"),
+        control_query(request, "cursor"), control_query(request, "where")};
+    unsigned count = 6;
     int64_t since_us;
     char since[32];
     if (params[2]) {
@@ -183,10 +215,11 @@ static void runs_list(struct api *api, struct control_request *request)
                         params[0]);
         return;
     }
+    const char *sql = seen_sql(
+        request, "select saga.runs_json_v2($1, $2, $3::interval, $4::int, $5, $6)", params, &count);
     /* What only reads an index must not wait for somebody's search. */
-    (params[5] ? store_pg_search : store_pg_query)(
-        api->o.store, "select saga.runs_json_v2($1, $2, $3::interval, $4::int, $5, $6)", params,
-        ARRAY_LEN(params), runs_came, request);
+    (params[5] ? store_pg_search : store_pg_query)(api->o.store, sql, params, count, runs_came,
+                                                   request);
 }
 
 /* GET /v1/dead, of one run with ?run_id=. */
@@ -268,25 +301,70 @@ struct str segment_next(struct str *path)
     return segment;
 }
 
-static void run_route(struct api *api, struct control_request *request, struct str id,
-                      struct str rest)
+static void run_handle(struct api *api, struct control_request *request, struct str run_id,
+                       struct str rest)
 {
     struct arena *arena = control_arena(request);
     bool get = control_method(request) == CONTROL_GET;
-    struct str run_id = arena_str(arena, id);
     struct str next = segment_next(&rest);
     if (!next.ptr && get) {
         run_show(api, request, run_id, prefer_wait(request));
     } else if (str_eq(next, STR("events")) && get && !rest.len) {
         events_show(api, request, run_id);
     } else if (str_eq(next, STR("steps")) && !get) {
-        struct str step = arena_str(arena, segment_next(&rest));
-        run_verb(api, request, run_id, step, segment_next(&rest));
+        struct str step = arena_str(arena, segment_next(&rest)), verb = segment_next(&rest);
+        if (step.len && str_eq(verb, STR("dry_run")) && !rest.len)
+            step_rehearse(api, request, run_id, step);
+        else
+            run_verb(api, request, run_id, step, verb);
     } else if (next.ptr && control_method(request) == CONTROL_POST && !rest.len) {
         run_verb(api, request, run_id, STR(""), next);
     } else {
         control_problem(request, 404, "not_found", NULL, "there is nothing at this path");
     }
+}
+
+/* A run that is looked for among those that the caller sees. */
+struct visit {
+    struct api *api;
+    struct control_request *request;
+    struct str run_id, rest;
+};
+
+static void visit_answered(void *arg, const struct store_answer *answer)
+{
+    struct visit *visit = arg;
+    struct arena *arena = control_arena(visit->request);
+    const struct json *found = NULL;
+    struct err err;
+    if (answer->err.code) {
+        problem_err(visit->request, &answer->err);
+        return;
+    }
+    if (answer->text.ptr && json_parse(arena_str(arena, answer->text), arena, &found, &err) != 0)
+        found = NULL;
+    if (found && found->kind == JSON_LIST && found->count == 1 &&
+        str_eq(found->items[0]->text, visit->run_id))
+        run_handle(visit->api, visit->request, visit->run_id, visit->rest);
+    else
+        control_problem(visit->request, 404, "not_found", NULL, "there is no such run");
+}
+
+/* Whoever is bound to tenants finds no other's run. A search by a beginning looks by itself. */
+static void run_route(struct api *api, struct control_request *request, struct str id,
+                      struct str rest)
+{
+    struct arena *arena = control_arena(request);
+    struct str run_id = arena_str(arena, id);
+    bool searches = control_method(request) == CONTROL_GET && control_query(request, "prefix");
+    if (!control_tenants(request) || searches) {
+        run_handle(api, request, run_id, rest);
+        return;
+    }
+    struct visit *visit = arena_new(arena, struct visit);
+    *visit = (struct visit){api, request, run_id, arena_str(arena, rest)};
+    seen_query(api, request, "select saga.run_find_v1($1)", &visit->run_id.ptr, 1, visit_answered,
+               visit);
 }
 
 static const struct route {
@@ -326,6 +404,39 @@ static void bulk_route(struct api *api, struct control_request *request, struct 
         control_problem(request, 404, "not_found", NULL, "there is nothing at this path");
 }
 
+bool tenant_admit(struct control_request *request, struct str tenant)
+{
+    const struct json *list;
+    struct err err;
+    if (!control_tenants(request))
+        return true;
+    int code = json_parse(str_z(control_tenants(request)), control_arena(request), &list, &err);
+    ASSERT(code == 0); /* it was written from texts */
+    for (uint32_t i = 0; i < list->count; i++)
+        if (str_eq(list->items[i]->text, tenant))
+            return true;
+    control_problem(request, 403, "permission", NULL,
+                    STR_FMT " starts runs of the tenants %s alone: say \"tenant\"",
+                    STR_ARG(control_actor(request)), control_tenants(request));
+    return false;
+}
+
+/* For a caller that has the role for some tenants alone. False after answering 403. */
+static bool may_call_bound(struct api *api, struct control_request *request, enum access_role role,
+                           const char *tenants)
+{
+    if (access_reach(control_method(request), control_path(request)) != REACH_NONE) {
+        control_tenants_set(request, tenants);
+        return true;
+    }
+    call_deny(api, request,
+              arena_printf(control_arena(request),
+                           "this is about the runs of all tenants; " STR_FMT
+                           " has \"%s\" for those of %s alone",
+                           STR_ARG(control_actor(request)), access_role_name(role), tenants));
+    return false;
+}
+
 /* False after answering 403. */
 static bool may_call(struct api *api, struct control_request *request)
 {
@@ -336,6 +447,10 @@ static bool may_call(struct api *api, struct control_request *request)
     enum access_role needed = access_role_needed(control_method(request), control_path(request));
     if (held >= needed)
         return true;
+    const char *tenants = access_tenants(api->o.access, control_uid(request), groups, count, needed,
+                                         control_arena(request));
+    if (tenants)
+        return may_call_bound(api, request, needed, tenants);
     call_deny(api, request,
               arena_printf(control_arena(request), "this needs the role \"%s\"; " STR_FMT " %s%s%s",
                            access_role_name(needed), STR_ARG(control_actor(request)),

@@ -9,6 +9,7 @@
 
 struct waiter;
 struct take;
+struct showing;
 
 /* Refused calls that are kept in the audit, of this daemon: how many of all and of one person in a
  * window of time. So a flood of them adds at most 2400 rows a day. */
@@ -32,6 +33,7 @@ struct api {
     struct waiter *waiters;
     struct take *takes;
     struct denials denials;
+    struct showing *showings; /* dry runs that are being sent */
 };
 
 /* What became of a row put into another daemon's inbox. */
@@ -55,6 +57,13 @@ bool body_read(struct control_request *request, const struct json **out);
 /* False after answering 422: the body has another member. */
 bool members_known(struct control_request *request, const struct json *body,
                    const char *const *known, size_t count);
+
+/* A question that shows the runs of the caller's tenants alone (control_tenants). `sql` is "select
+ * saga.NAME(...)" of a function that is granted to readers: others do not heed tenants. */
+void seen_query(struct api *api, struct control_request *request, const char *sql,
+                const char *const *params, unsigned count, store_answered *done, void *arg);
+/* False after answering 403: the caller's grant is bound to other tenants. */
+bool tenant_admit(struct control_request *request, struct str tenant);
 
 /* Answers with the run's JSON once it has ended or is parked (`status_end`), or after `wait_s`
  * seconds (`status_open`); at once with wait_s = 0. */
@@ -118,6 +127,41 @@ bool denial_keep(struct api *api, struct control_request *request, const struct 
                  struct str why, store_answered *done, void *arg);
 /* Answers 403; what operators and admins may call is kept first. `why` lives in the request. */
 void call_deny(struct api *api, struct control_request *request, struct str why);
+
+/* --- api_rehearse.c --- */
+
+/* A declared `dry_run` to be sent. */
+struct show {
+    struct str step; /* instance */
+    struct request request;
+    uint32_t place;           /* the caller's */
+    const struct json *shown; /* then: {answer}, {no_answer} or {not_sent} */
+    struct err refusal;       /* why it was not even tried; code 0: it was */
+};
+
+/* Those of one request on the socket; all of it lies in the request's arena. */
+struct showing {
+    struct showing *next;
+    struct api *api;
+    struct control_request *request;
+    const struct plan *plan; /* referenced from showing_begin until `done` */
+    struct str run_id;
+    struct show *list;
+    uint32_t count, at;
+    struct mono until;
+    void (*done)(struct showing *showing); /* must answer the request */
+};
+
+/* Keeps in the audit who asked for what, then sends them one after the other. `run_id` is "" where
+ * there is no run yet. Answers the request itself if the audit cannot be written: nothing is sent
+ * then. */
+void showing_begin(struct showing *showing, struct str run_id, struct str step, struct str reason);
+/* Answers 503 to those that wait. True if there were some. */
+bool showings_end(struct api *api);
+
+/* POST /v1/runs/ID/steps/STEP/dry_run */
+void step_rehearse(struct api *api, struct control_request *request, struct str run_id,
+                   struct str step);
 
 /* --- api_bulk.c --- */
 

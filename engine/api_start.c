@@ -22,6 +22,7 @@ struct submission {
     struct sha256 input_hash, workflow_hash;
     struct runner_start start;
     struct str confirm; /* the token; absent: none was given */
+    bool rehearse;      /* of a dry run: declared ones are sent */
     int wait_s;
 };
 
@@ -382,6 +383,73 @@ static void confirm_check(void *arg, const struct store_answer *answer)
         submission_start(submission);
 }
 
+/* A dry run whose declared requests are sent, too. */
+struct rehearsed {
+    struct showing showing;
+    const struct json *plan;
+};
+
+static const struct json *with_member(const struct json *object, const char *name,
+                                      const struct json *value, struct arena *arena)
+{
+    struct json *out = json_object_new(arena, object->count + 1);
+    for (uint32_t i = 0; i < object->count; i++)
+        if (!str_eq_z(object->members[i].name, name))
+            json_object_add(out, object->members[i].name, object->members[i].value);
+    json_object_add_z(out, name, value);
+    return out;
+}
+
+/* The step with what its `dry_run` was answered with. */
+static const struct json *step_with(const struct json *step, const struct json *shown,
+                                    struct arena *arena)
+{
+    const struct json *dry_run = json_get_z(step, "dry_run");
+    for (uint32_t i = 0; i < shown->count; i++)
+        dry_run = with_member(dry_run, arena_str(arena, shown->members[i].name).ptr,
+                              shown->members[i].value, arena);
+    return with_member(step, "dry_run", dry_run, arena);
+}
+
+static void rehearsed_reply(struct showing *showing)
+{
+    struct rehearsed *rehearsed = CONTAINER_OF(showing, struct rehearsed, showing);
+    struct arena *arena = control_arena(showing->request);
+    const struct json *steps = json_get_z(rehearsed->plan, "steps");
+    struct json *list = json_list_new(arena, steps->count);
+    uint32_t at = 0; /* both are in the order of the steps */
+    for (uint32_t i = 0; i < steps->count; i++) {
+        bool shown = at < showing->count && showing->list[at].place == i;
+        json_list_add(list, shown ? step_with(steps->items[i], showing->list[at].shown, arena)
+                                  : steps->items[i]);
+        at += shown;
+    }
+    control_reply(showing->request, 200,
+                  json_text(with_member(rehearsed->plan, "steps", list, arena), arena));
+}
+
+static void rehearse(struct submission *submission, const struct json *plan,
+                     const struct dry_run_shows *shows)
+{
+    struct arena *arena = control_arena(submission->request);
+    struct rehearsed *rehearsed = arena_new(arena, struct rehearsed);
+    struct show *list = arena_array(arena, struct show, shows->count);
+    for (uint32_t i = 0; i < shows->count; i++)
+        list[i] = (struct show){.step = shows->list[i].step,
+                                .request = shows->list[i].request,
+                                .place = shows->list[i].place};
+    *rehearsed = (struct rehearsed){.plan = plan,
+                                    .showing = {.api = submission->api,
+                                                .request = submission->request,
+                                                .plan = submission->start.plan,
+                                                .run_id = submission->run_id,
+                                                .list = list,
+                                                .count = shows->count,
+                                                .done = rehearsed_reply}};
+    showing_begin(&rehearsed->showing, STR(""), STR(""),
+                  arena_printf(arena, "before a run of %s", submission->start.plan->workflow));
+}
+
 /* What would be done, and the token that starts it. */
 static void dry_run_answer(void *arg, const struct store_answer *answer)
 {
@@ -394,13 +462,14 @@ static void dry_run_answer(void *arg, const struct store_answer *answer)
     if (!plan_is_still(submission, answer))
         return;
     struct confirm confirm = confirm_of(submission);
+    struct dry_run_shows shows;
     struct dry_run order = {.plan = submission->start.plan,
                             .run_id = submission->run_id,
                             .lock = submission->start.lock,
                             .input = submission->input,
                             .env = submission->api->o.env,
                             .now = now};
-    if (dry_run_make(&order, arena, &plan, &err) != 0) {
+    if (dry_run_make(&order, arena, &plan, &shows, &err) != 0) {
         problem_err(submission->request, &err);
         return;
     }
@@ -418,7 +487,26 @@ static void dry_run_answer(void *arg, const struct store_answer *answer)
         out, "confirm",
         json_string(arena, confirm_token_make(&confirm, answer->text, expires_at, arena)));
     json_object_add_z(out, "confirm_until", json_string(arena, wall_format(expires_at, arena)));
-    control_reply(submission->request, 200, json_text(out, arena));
+    if (submission->rehearse && shows.count)
+        rehearse(submission, out, &shows);
+    else
+        control_reply(submission->request, 200, json_text(out, arena));
+}
+
+/* Reads `rehearse`, which belongs to a dry run. False after answering. */
+static bool rehearse_read(struct control_request *request, const struct json *body, bool dry,
+                          bool *out)
+{
+    const struct json *rehearse = json_get_z(body, "rehearse");
+    *out = rehearse && rehearse->kind == JSON_BOOL && rehearse->boolean;
+    if (rehearse && rehearse->kind != JSON_BOOL)
+        control_problem(request, 422, "invalid", NULL, "\"rehearse\" must be true or false");
+    else if (*out && !dry)
+        control_problem(request, 422, "invalid", NULL,
+                        "\"rehearse\" goes with \"dry_run\": true, and starts nothing");
+    else
+        return true;
+    return false;
 }
 
 /* Reads `dry_run` and `confirm`; `named`: the run id of the token. False after answering. */
@@ -450,6 +538,14 @@ static bool dry_run_read(struct control_request *request, const struct json *bod
 }
 
 /* False after answering. */
+static bool tenant_read(struct submission *submission, const struct json *body)
+{
+    struct str tenant = json_get_text(body, "tenant");
+    submission->tenant = tenant.ptr ? tenant : STR("");
+    return tenant_admit(submission->request, submission->tenant);
+}
+
+/* False after answering. */
 static bool run_id_take(struct submission *submission, const struct plan *plan,
                         const struct json *body, struct str named)
 {
@@ -477,8 +573,8 @@ static bool run_id_take(struct submission *submission, const struct plan *plan,
 
 void run_submit(struct api *api, struct control_request *request)
 {
-    static const char *const known[] = {"workflow", "input",   "run_id", "tenant",
-                                        "start_at", "dry_run", "confirm"};
+    static const char *const known[] = {"workflow", "input",   "run_id",  "tenant",
+                                        "start_at", "dry_run", "confirm", "rehearse"};
     struct arena *arena = control_arena(request);
     const struct json *body, *errors;
     struct err err;
@@ -502,9 +598,8 @@ void run_submit(struct api *api, struct control_request *request)
     submission->request = request;
     submission->input = input ? input : json_object_new(arena, 0);
     submission->workflow = arena_str(arena, name);
-    submission->tenant = json_get_text(body, "tenant");
-    if (!submission->tenant.ptr)
-        submission->tenant = STR("");
+    if (!tenant_read(submission, body))
+        return;
     submission->wait_s = prefer_wait(request);
     if (start_at_read(json_get_z(body, "start_at"), &start_at, &err) != 0) {
         control_problem(request, 422, "start_at_invalid", NULL, "%s", err.text);
@@ -522,6 +617,7 @@ void run_submit(struct api *api, struct control_request *request)
     bool dry;
     struct str named;
     if (!dry_run_read(request, body, &dry, &submission->confirm, &named) ||
+        !rehearse_read(request, body, dry, &submission->rehearse) ||
         !run_id_take(submission, plan, body, named))
         return;
     submission->input_hash = input_hash_of(plan, submission->input);

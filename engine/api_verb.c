@@ -361,7 +361,8 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
     call->verb.actor = control_actor(request);
     bool needs_step = call->verb.kind == EVENT_SETTLE || call->verb.kind == EVENT_SKIP ||
                       is_approval(call->verb.kind);
-    if (call->verb.kind < EVENT_CANCEL || needs_step != (step.len > 0)) {
+    if (call->verb.kind < EVENT_CANCEL || call->verb.kind == EVENT_DRY_RUN ||
+        needs_step != (step.len > 0)) {
         control_problem(request, 404, "not_found", NULL, "there is no verb \"%.*s\" here",
                         (int)MIN(name.len, (size_t)40), name.ptr);
         return;
@@ -470,7 +471,7 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
             inbox_refuse(api, row, &err);
         else
             done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
-    } else if (verb.kind < EVENT_CANCEL) {
+    } else if (verb.kind < EVENT_CANCEL || verb.kind == EVENT_DRY_RUN) {
         err_set(&err, ERR_INVALID, "this version does not know such a request");
         inbox_refuse(api, row, &err);
     } else if (json_parse(row->body, &arena, &body, &err) != 0) {

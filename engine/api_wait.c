@@ -225,7 +225,7 @@ static void find_run(struct api *api, struct control_request *request, struct st
     struct find *find = arena_new(control_arena(request), struct find);
     const char *params[] = {run_id.ptr};
     *find = (struct find){.api = api, .request = request, .wait_s = wait_s, .events = events};
-    store_pg_query(api->o.store, "select saga.run_find_v1($1)", params, 1, found, find);
+    seen_query(api, request, "select saga.run_find_v1($1)", params, 1, found, find);
 }
 
 void run_show(struct api *api, struct control_request *request, struct str run_id, int wait_s)

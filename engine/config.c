@@ -251,6 +251,32 @@ static void egress_read(struct reader *reader, const struct node *node)
     ranges_read(reader, deny, true, ranges);
 }
 
+/* {who: group:acme, tenants: [acme]}: NULL after complaining. */
+static const char *bound_read(struct reader *reader, const struct node *item,
+                              struct access_grant *grant)
+{
+    struct arena *arena = &reader->config->arena;
+    const struct node *who = node_get(item, "who"), *list = node_get(item, "tenants");
+    if (!who || !list || item->count != 2 || list->kind != NODE_LIST || !list->count) {
+        complain(
+            reader, "E902", item,
+            "an entry of `roles` has the form user:NAME, or {who: user:NAME, tenants: [NAME]}");
+        return NULL;
+    }
+    if (grant->role == ROLE_ADMIN) {
+        complain(reader, "E901", item,
+                 "`admin` cannot be bound to tenants: workflows belong to all of them");
+        return NULL;
+    }
+    const char **names = (const char **)arena_alloc_array(arena, list->count, sizeof(char *));
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!(names[i] = text_read(reader, list->items[i], "tenants")))
+            return NULL;
+    grant->tenants = names;
+    grant->tenants_count = (uint16_t)list->count;
+    return text_read(reader, who, "who");
+}
+
 static void role_read(struct reader *reader, const struct pair *pair, struct access_grant *grants,
                       uint32_t room)
 {
@@ -269,8 +295,9 @@ static void role_read(struct reader *reader, const struct pair *pair, struct acc
     }
     for (uint32_t i = 0; i < pair->value->count && access->count < room; i++) {
         const struct node *item = pair->value->items[i];
-        const char *text = text_read(reader, item, "roles");
         struct access_grant grant = {.role = role};
+        const char *text = item->kind == NODE_MAP ? bound_read(reader, item, &grant)
+                                                  : text_read(reader, item, "roles");
         const char *problem = text ? access_grant_parse(str_z(text), &grant) : NULL;
         if (problem)
             complain(reader, "E901", item, "`%s` is nobody: %s", text, problem);

@@ -11,7 +11,8 @@
  *     env: [REGION]                                              # what `env.NAME` may read
  *     exec: {directory: /usr/local/lib/saga}                     # off without it
  *     egress: {allow: [10.0.0.0/8], deny: [10.0.13.0/24]}        # engine/egress.h
- *     roles: {operate: [group:ops], submit: [uid:1001]}          # engine/access.h
+ *     roles: {operate: [group:ops], submit: [uid:1001],          # engine/access.h
+ *             read: [{who: group:acme, tenants: [acme]}]}
  */
 #ifndef ENGINE_CONFIG_H
 #define ENGINE_CONFIG_H

@@ -49,6 +49,7 @@ struct control_request {
     struct evkeyvalq query;
     struct str path, body, actor;
     uid_t uid;
+    const char *tenants;
     gid_t *groups; /* the first is the primary one */
     size_t groups_count;
     struct event *closed; /* the client went away while we think */
@@ -167,6 +168,16 @@ struct str control_body(const struct control_request *request)
 struct str control_actor(const struct control_request *request)
 {
     return request->actor;
+}
+
+const char *control_tenants(const struct control_request *request)
+{
+    return request->tenants;
+}
+
+void control_tenants_set(struct control_request *request, const char *tenants)
+{
+    request->tenants = tenants;
 }
 
 uid_t control_uid(const struct control_request *request)

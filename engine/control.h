@@ -57,6 +57,10 @@ uid_t control_uid(const struct control_request *request);
 const gid_t *control_groups(const struct control_request *request, size_t *count);
 /* "uid:1000": what is stored as the actor. */
 struct str control_actor(const struct control_request *request);
+/* The tenants whose runs the caller may look at and touch, a JSON list; NULL: of all. Whoever finds
+ * out who the caller is sets it, borrowed until the request is answered. */
+const char *control_tenants(const struct control_request *request);
+void control_tenants_set(struct control_request *request, const char *tenants);
 /* Lives until the request is answered. */
 struct arena *control_arena(struct control_request *request);
 

@@ -72,6 +72,11 @@ static void entry_print(struct ctl *ctl, const struct json *entry)
     text_add(&ctl->out, people_text(ctl, member(entry, "by")));
     buf_printf(&ctl->out, " until " STR_FMT "\n",
                STR_ARG(until_text(ctl, member(entry, "expires_at"))));
+    if (member(entry, "dry_run").len) {
+        buf_add_z(&ctl->out, "    what it does ");
+        text_add(&ctl->out, member(entry, "dry_run"));
+        buf_add_char(&ctl->out, '\n');
+    }
 }
 
 /* The list of the daemon, or the exit code after saying what is wrong. */

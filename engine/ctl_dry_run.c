@@ -1,7 +1,9 @@
 #include "engine/ctl_dry_run.h"
 
 #include "engine/ctl_json.h"
+#include "engine/ctl_runs.h"
 #include "engine/ctl_text.h"
+#include "engine/ctl_verbs.h"
 
 static bool is_true(const struct json *object, const char *name)
 {
@@ -83,6 +85,40 @@ static void refusal_add(struct ctl *ctl, const struct json *refusal)
     buf_add_char(out, '\n');
 }
 
+/* What came of a request that shows an effect: its answer, or why there is none. Nothing is printed
+ * where none was asked for. */
+static void shown_add(struct ctl *ctl, const char *before, const struct json *dry_run)
+{
+    struct buf *out = &ctl->out;
+    const struct json *answer = json_get_z(dry_run, "answer"), *status, *body;
+    struct str none = json_get_text(dry_run, "no_answer"),
+               unsent = json_get_text(dry_run, "not_sent");
+    int64_t number = 0;
+    if (answer && answer->kind == JSON_OBJECT) {
+        status = json_get_z(answer, "status");
+        body = json_get_z(answer, "body");
+        if (status && json_to_int(status, &number))
+            buf_printf(out, "%s%lld", before, (long long)number);
+        if (body && body->kind != JSON_NULL) {
+            buf_add_char(out, ' ');
+            text_add(out, body->kind == JSON_STRING ? body->text : json_text(body, &ctl->arena));
+        }
+        buf_add_z(out, is_true(answer, "body_cut") ? " (cut)\n" : "\n");
+    } else if (none.ptr || unsent.ptr) {
+        buf_printf(out, "%s%s", before, none.ptr ? "no answer: " : "not sent: ");
+        text_add(out, none.ptr ? none : unsent);
+        buf_add_char(out, '\n');
+    }
+}
+
+static void dry_run_add(struct ctl *ctl, const struct json *dry_run)
+{
+    if (!dry_run || dry_run->kind != JSON_OBJECT)
+        return;
+    line_add(ctl, "dry run: ", dry_run);
+    shown_add(ctl, "        ", dry_run);
+}
+
 static void step_print(struct ctl *ctl, const struct json *step, uint32_t number)
 {
     struct buf *out = &ctl->out;
@@ -109,6 +145,7 @@ static void step_print(struct ctl *ctl, const struct json *step, uint32_t number
     line_add(ctl, "", step);
     if (undo && undo->kind == JSON_OBJECT)
         line_add(ctl, "undo: ", undo);
+    dry_run_add(ctl, json_get_z(step, "dry_run"));
     if (refusal && refusal->kind == JSON_OBJECT)
         refusal_add(ctl, refusal);
 }
@@ -139,7 +176,9 @@ int ctl_dry_run_print(struct ctl *ctl, struct str text)
     text_add(out, json_get_text(plan, "version"));
     buf_add_z(out, ") as ");
     text_add(out, json_get_text(plan, "run_id"));
-    buf_add_z(out, ": nothing is sent, nothing is stored\n");
+    buf_add_z(out, ctl_has(ctl, OPT_REHEARSE)
+                       ? ": only what steps declare as dry_run is sent, nothing is stored\n"
+                       : ": nothing is sent, nothing is stored\n");
     struct str lock = json_get_text(plan, "lock");
     if (lock.len) {
         buf_add_z(out, "waits until no other run holds the lock \"");
@@ -160,4 +199,56 @@ int ctl_dry_run_print(struct ctl *ctl, struct str text)
              " instead of --dry-run",
              STR_ARG(json_get_text(plan, "confirm")));
     return CTL_OK;
+}
+
+/* --- of a step of a run ---------------------------------------------------------------------- */
+
+static void step_answer_print(struct ctl *ctl, const struct json *answer)
+{
+    const struct json *dry_run = json_get_z(answer, "dry_run");
+    struct str hash = json_get_text(answer, "request_hash");
+    struct buf *out = &ctl->out;
+    text_add(out, json_get_text(answer, "run_id"));
+    buf_add_char(out, ' ');
+    text_add_painted(out, ctl->color, PAINT_BOLD, json_get_text(answer, "step"));
+    buf_printf(out, "  hash %.12s\n    would send  ", hash.ptr ? hash.ptr : "");
+    request_add(ctl, json_get_z(answer, "request"));
+    buf_add_z(out, "\n    dry run     ");
+    request_add(ctl, json_get_z(dry_run, "request"));
+    buf_add_char(out, '\n');
+    shown_add(ctl, "    answer      ", dry_run);
+}
+
+int ctl_verb_dry_run(struct ctl *ctl)
+{
+    struct buf body = {0};
+    struct str run = ctl_path(ctl, "/v1/runs/", str_z(ctl->args[0]), "/steps/");
+    struct ctl_request request = {.method = "POST",
+                                  .path = ctl_path(ctl, run.ptr, str_z(ctl->args[1]), "/dry_run")};
+    struct ctl_reply reply;
+    const struct json *answer;
+    struct err err;
+    buf_add_char(&body, '{');
+    if (ctl_has(ctl, OPT_REASON)) {
+        buf_add_z(&body, "\"reason\":");
+        json_write_string(str_z(ctl_option(ctl, OPT_REASON)), &body);
+    }
+    buf_add_char(&body, '}');
+    request.body = arena_str(&ctl->arena, buf_str(&body));
+    buf_free(&body);
+    if (ctl_call(ctl, &request, &reply, &err) != 0)
+        return ctl_fail(ctl, &err);
+    if (reply.status != 200)
+        return ctl_refused(ctl, &reply);
+    if (ctl_json_parse(reply.body, &ctl->arena, &answer, &err) != 0) {
+        ctl_say(ctl, "the daemon's answer cannot be read: %s", err.text);
+        return CTL_ERROR;
+    }
+    if (ctl_format_is_json(ctl))
+        ctl_print_document(ctl, reply.body);
+    else if (ctl->format == CTL_FORMAT_NAME)
+        buf_printf(&ctl->out, STR_FMT "\n", STR_ARG(json_get_text(answer, "run_id")));
+    else
+        step_answer_print(ctl, answer);
+    return json_get_z(json_get_z(answer, "dry_run"), "answer") ? CTL_OK : CTL_ERROR;
 }

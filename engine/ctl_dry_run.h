@@ -6,7 +6,7 @@
 
 #include "engine/ctl_core.h"
 
-/* `text`: the daemon's answer. Returns an exit code. */
+/* `text`: the daemon's answer to a dry run before the start. Returns an exit code. */
 int ctl_dry_run_print(struct ctl *ctl, struct str text);
 
 #endif

@@ -77,6 +77,8 @@ static int body_make(struct ctl *ctl, struct str *out)
     }
     if (ctl_has(ctl, OPT_DRY_RUN))
         buf_add_z(&body, ",\"dry_run\":true");
+    if (ctl_has(ctl, OPT_REHEARSE))
+        buf_add_z(&body, ",\"rehearse\":true");
     buf_add_char(&body, '}');
     *out = arena_str(&ctl->arena, buf_str(&body));
     buf_free(&body);
@@ -109,9 +111,14 @@ static int submit(struct ctl *ctl, struct ctl_run *out)
     return CTL_ERROR;
 }
 
+/* Answers to what is sent come one after the other, each in its time. */
+#define REHEARSE_WAIT_S 45
+
 static int dry_run(struct ctl *ctl)
 {
-    struct ctl_request request = {.method = "POST", .path = STR("/v1/runs")};
+    struct ctl_request request = {.method = "POST",
+                                  .path = STR("/v1/runs"),
+                                  .wait_s = ctl_has(ctl, OPT_REHEARSE) ? REHEARSE_WAIT_S : 0};
     struct ctl_reply reply;
     struct err err;
     int code = body_make(ctl, &request.body);
@@ -135,6 +142,8 @@ int ctl_verb_run(struct ctl *ctl)
         return ctl_usage(ctl, "--watch is for people; use --wait with -o json");
     if (ctl_has(ctl, OPT_TIMEOUT) && !wait && !watch)
         return ctl_usage(ctl, "--timeout needs --wait or --watch");
+    if (ctl_has(ctl, OPT_REHEARSE) && !ctl_has(ctl, OPT_DRY_RUN))
+        return ctl_usage(ctl, "--rehearse goes with --dry-run");
     if (ctl_has(ctl, OPT_DRY_RUN))
         return wait || watch || ctl_has(ctl, OPT_CONFIRM)
                    ? ctl_usage(ctl, "--dry-run starts nothing: it goes without --wait, --watch and "

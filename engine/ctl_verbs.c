@@ -174,7 +174,9 @@ const struct ctl_verb ctl_verbs[] = {
          "starts another run: give --id when the call itself may be repeated.\n"
          "The same id with another input is a conflict (exit 9).\n"
          "A dry run sends and stores nothing. It ends with a token that starts this run and no\n"
-         "other: for 15 minutes, for the same person, version, input and id (else exit 9).",
+         "other: for 15 minutes, for the same person, version, input and id (else exit 9).\n"
+         "With --rehearse the daemon sends what steps declare as `dry_run`, which has no effect,\n"
+         "and shows each answer; where a request depends on earlier answers, it says so.",
      .options =
          {
              {OPT_INPUT, "the input; @FILE reads a file, - reads stdin (default: {})"},
@@ -186,6 +188,8 @@ const struct ctl_verb ctl_verbs[] = {
              {OPT_TIMEOUT, "with --wait or --watch: give up after that (exit 7); the run goes on"},
              {OPT_DRY_RUN,
               "show what would be done: every request, approval and undo; start nothing"},
+             {OPT_REHEARSE,
+              "with --dry-run: send the `dry_run`s of the steps and show the answers"},
              {OPT_CONFIRM,
               "start what the dry run showed, if workflow and input are still the same"},
          },
@@ -294,6 +298,20 @@ const struct ctl_verb ctl_verbs[] = {
      .args = "",
      .summary = "the requests that wait for a person, exactly as they would be sent",
      .run = ctl_verb_approvals},
+    {.name = "dry-run",
+     .group = GROUP_RUNS,
+     .args = "RUN STEP",
+     .args_min = 2,
+     .args_max = 2,
+     .arg = CTL_ARG_RUN,
+     .summary = "send what a step declares as `dry_run`, and show the answer; nothing is done",
+     .about =
+         "For a step that waits, for an approval or to be sent again: its service is asked what\n"
+         "the action would do, with the run's real data, once, without a key. The run does not\n"
+         "notice. Who asked is in the audit. STEP is ID, of a loop ID.ITEM.\n"
+         "Exits 1 if no answer came, 3 if the step declares none, 9 if it is not reached or done.",
+     .options = {{OPT_REASON, "why; kept in the audit (may be left out)"}},
+     .run = ctl_verb_dry_run},
 
     OPERATE("cancel", "turn a run back: what was applied is undone",
             "Attempts in flight are awaited first. After the pivot a run is not turned back.\n"

@@ -66,7 +66,8 @@ enum ctl_value {
     X(OPT_ERROR_SHARE, "max-error-share", 0, "SHARE", CTL_TEXT, NULL)                \
     X(OPT_REFUSED, "refused", 0, NULL, CTL_FLAG, NULL)                               \
     X(OPT_TEXT, "text", 0, "TEXT", CTL_TEXT, NULL)                                   \
-    X(OPT_CHECK, "check", 0, NULL, CTL_FLAG, NULL)
+    X(OPT_CHECK, "check", 0, NULL, CTL_FLAG, NULL)                                   \
+    X(OPT_REHEARSE, "rehearse", 0, NULL, CTL_FLAG, NULL)
 enum ctl_opt {
     OPT_NONE,
 #define X(id, name, letter, value, form, choices) id,
@@ -148,6 +149,7 @@ int ctl_verb_conform(struct ctl *ctl);
 int ctl_verb_daemons(struct ctl *ctl);
 int ctl_verb_dead(struct ctl *ctl);
 int ctl_verb_diff(struct ctl *ctl);
+int ctl_verb_dry_run(struct ctl *ctl);
 int ctl_verb_events(struct ctl *ctl);
 int ctl_verb_explain(struct ctl *ctl);
 int ctl_verb_graph(struct ctl *ctl);

@@ -583,7 +583,8 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
 {
     struct draft draft = {.run = run, .event = event, .scratch = scratch, .out = out};
     *out = (struct run_decision){0};
-    run->cut_at = WALL_NONE;
+    if (event->kind != EVENT_DRY_RUN) /* which goes on with nothing */
+        run->cut_at = WALL_NONE;
     ASSERT((event->kind == EVENT_START) == (run->now.state == RUN_NONE));
     switch (event->kind) {
     case EVENT_NONE:
@@ -609,7 +610,8 @@ void run_decide(struct run *run, const struct run_event *event, struct arena *sc
     case EVENT_MIGRATE:
     case EVENT_APPROVE:
     case EVENT_REJECT:
-    case EVENT_ANSWER: verb_decide(&draft); break;
+    case EVENT_ANSWER:
+    case EVENT_DRY_RUN: verb_decide(&draft); break;
     }
     verb_answer(&draft);
     decision_compact(run, out, scratch);

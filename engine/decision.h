@@ -37,7 +37,8 @@
     X(EVENT_MIGRATE, "migrate") /* to another version of the workflow */                        \
     X(EVENT_APPROVE, "approve")                                                                 \
     X(EVENT_REJECT, "reject")                                                                   \
-    X(EVENT_ANSWER, "answer") /* a participant says what became of a key; needs no reason */
+    X(EVENT_ANSWER, "answer")   /* a participant says what became of a key; needs no reason */  \
+    X(EVENT_DRY_RUN, "dry_run") /* a person looks at what a step would do; decides nothing */
 enum run_event_kind {
     EVENT_NONE,
 #define X(id, name) id,
@@ -101,6 +102,14 @@ struct run_task {
     bool turned_back;     /* the run goes back: what is finished now will be undone */
 };
 
+/* What a person may look at before the step does it. Borrowed like the decision it belongs to. */
+struct run_rehearsal {
+    struct rendered dry_run;   /* without a key */
+    const struct plan *plan;   /* in which actions and services lie */
+    const struct json *action; /* the request that it stands for, as render_show */
+    struct sha256 action_hash;
+};
+
 enum run_command_kind {
     COMMAND_NONE,
     COMMAND_INVOKE,       /* send, once the claim is durable */
@@ -133,7 +142,8 @@ struct run_decision {
     bool commit_action;          /* the records commit with the SQL action whose reply this was */
     struct err answer;           /* of a verb: code 0 = decided, or why not (ERR_CONFLICT, ...) */
     const struct run_task *task; /* EVENT_TAKE, EVENT_HEARTBEAT */
-    bool reload;                 /* once it is durable the image is loaded again */
+    const struct run_rehearsal *rehearsal; /* EVENT_DRY_RUN */
+    bool reload;                           /* once it is durable the image is loaded again */
 };
 
 /* What floors 3 to 5 pass along. */

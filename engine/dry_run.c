@@ -149,20 +149,26 @@ static struct instance *counterpart(struct instance *const *list, uint32_t count
 
 /* --- what is sent ------------------------------------------------------------------------ */
 
+static struct render render_of(const struct play *play, const struct instance *instance,
+                               enum direction direction)
+{
+    const struct effect_state *side = instance_side((struct instance *)instance, direction);
+    return (struct render){.run = play->run,
+                           .instance = instance,
+                           .direction = direction,
+                           .generation = MAX(side->generation, (uint16_t)1),
+                           .claim_no = side->claim_no,
+                           .now = instance->execute.claimed_at,
+                           .env = play->order->env};
+}
+
 /* NULL with `*why`: it cannot be rendered. */
 static const struct json *request_of(struct play *play, const struct instance *instance,
                                      enum direction direction, struct arena *arena, struct str *why)
 {
     const struct plan_action *action =
         step_action(&play->run->plan->steps[instance->step], direction);
-    const struct effect_state *side = instance_side((struct instance *)instance, direction);
-    struct render render = {.run = play->run,
-                            .instance = instance,
-                            .direction = direction,
-                            .generation = MAX(side->generation, (uint16_t)1),
-                            .claim_no = side->claim_no,
-                            .now = instance->execute.claimed_at,
-                            .env = play->order->env};
+    struct render render = render_of(play, instance, direction);
     struct rendered rendered;
     struct err err;
     if (action_kind_waits(action->kind)) {
@@ -240,14 +246,10 @@ static const struct json *marked(struct comparison *comparison, const struct jso
     return json_string_z(arena, DRY_RUN_ANSWER);
 }
 
-/* Adds `request` and `from_answers`, or `error`. */
-static void request_add(struct json *out, struct play plays[2], const struct instance *instance,
-                        const struct instance *other, enum direction direction, struct arena *arena)
+/* Adds `request`, as it is in the first play, and what it has `from_answers`, or `error`. */
+static void compared_add(struct json *out, const struct json *a, const struct json *b,
+                         struct str why, struct arena *arena)
 {
-    struct str why = STR_NONE, ignored;
-    const struct json *a = request_of(&plays[0], instance, direction, arena, &why);
-    const struct json *b =
-        other && a ? request_of(&plays[1], other, direction, arena, &ignored) : NULL;
     struct comparison comparison = {arena, json_list_new(arena, a ? size_of(a) : 0)};
     if (!a) {
         json_object_add_z(out, "request", &json_null);
@@ -257,6 +259,52 @@ static void request_add(struct json *out, struct play plays[2], const struct ins
     json_object_add_z(out, "request", b ? marked(&comparison, a, b, STR("")) : a);
     /* Not known: with other answers the run would not get there. */
     json_object_add_z(out, "from_answers", b ? comparison.pointers : &json_null);
+}
+
+static void request_add(struct json *out, struct play plays[2], const struct instance *instance,
+                        const struct instance *other, enum direction direction, struct arena *arena)
+{
+    struct str why = STR_NONE, ignored;
+    const struct json *a = request_of(&plays[0], instance, direction, arena, &why);
+    const struct json *b =
+        other && a ? request_of(&plays[1], other, direction, arena, &ignored) : NULL;
+    compared_add(out, a, b, why, arena);
+}
+
+/* --- what shows an effect ---------------------------------------------------------------- */
+
+/* The step's `dry_run`; it goes to `shows` if no answer can change it. That two plays make the same
+ * of it proves little: two samples of a boolean are alike. */
+static const struct json *show_of(struct play plays[2], const struct instance *instance,
+                                  const struct instance *other, bool runs, uint32_t place,
+                                  struct dry_run_shows *shows, struct arena *arena)
+{
+    const struct plan_step *step = &plays[0].order->plan->steps[instance->step];
+    struct json *out = json_object_new(arena, 3);
+    struct render render = render_of(&plays[0], instance, DIRECTION_EXECUTE);
+    struct rendered first, second;
+    struct err err, ignored;
+    int code = render_dry_run(&render, arena, &first, &err);
+    bool compared = false, same = false;
+    if (!code && other) {
+        render = render_of(&plays[1], other, DIRECTION_EXECUTE);
+        compared = render_dry_run(&render, arena, &second, &ignored) == 0;
+        same = compared && request_same(&first.request, &second.request);
+    }
+    compared_add(out, code ? NULL : render_show(&first, arena),
+                 compared ? render_show(&second, arena) : NULL,
+                 code ? arena_str(arena, str_z(err.text)) : STR_NONE, arena);
+    if (code)
+        return out;
+    if (step->dry_run_hangs || !runs || !same) {
+        json_object_add_z(out, "not_sent",
+                          json_string_z(arena, "it depends on what earlier steps answer"));
+        return out;
+    }
+    struct dry_run_show *show = &shows->list[shows->count++];
+    *show = (struct dry_run_show){.place = place, .step = first.instance};
+    show->request = first.request;
+    return out;
 }
 
 /* --- refusals ---------------------------------------------------------------------------- */
@@ -325,13 +373,13 @@ static const struct json *approval_show(const struct plan_step *step,
 }
 
 static const struct json *step_show(struct play plays[2], const struct instance *instance,
-                                    const struct instance *other, bool refusals,
-                                    struct arena *arena)
+                                    const struct instance *other, bool refusals, uint32_t place,
+                                    struct dry_run_shows *shows, struct arena *arena)
 {
     const struct plan_step *step = &plays[0].order->plan->steps[instance->step];
     bool skipped = instance->execute.state == STEP_SKIPPED;
     bool same = other && (other->execute.state == STEP_SKIPPED) == skipped;
-    struct json *out = json_object_new(arena, 12);
+    struct json *out = json_object_new(arena, 13);
     json_object_add_z(out, "step", json_string(arena, key_instance(step, instance->item, arena)));
     json_object_add_z(out, "effect", json_string_z(arena, effect_tier_name(step->action.effect)));
     json_object_add_z(out, "runs",
@@ -351,12 +399,16 @@ static const struct json *step_show(struct play plays[2], const struct instance 
     } else if (step->compensate_none) {
         json_object_add_z(out, "not_undone", json_string_z(arena, step->compensate_none));
     }
+    if (step->dry_run)
+        json_object_add_z(out, "dry_run",
+                          show_of(plays, instance, other, same, place, shows, arena));
     if (refusals && !action_kind_waits(step->action.kind))
         json_object_add_z(out, "if_refused", refusal_play(&plays[0], instance->step, arena));
     return out;
 }
 
-static const struct json *plan_show(struct play plays[2], struct arena *arena)
+static const struct json *plan_show(struct play plays[2], struct dry_run_shows *shows,
+                                    struct arena *arena)
 {
     const struct stub_result *result = &plays[0].result;
     const struct plan *plan = plays[0].order->plan;
@@ -366,13 +418,15 @@ static const struct json *plan_show(struct play plays[2], struct arena *arena)
     uint32_t *seen = arena_array(&plays[0].arena, uint32_t, plan->steps_count);
     bool refusals = (uint64_t)result->units * plan->steps_count <= DRY_RUN_REFUSALS_MAX;
     struct json *steps = json_list_new(arena, counts[0]);
+    shows->list = arena_array(arena, struct dry_run_show, counts[0]);
+    shows->count = 0;
     for (uint32_t i = 0; i < counts[0]; i++) {
         const struct instance *instance = lists[0][i];
         const struct instance *other =
             counterpart(lists[1], counts[1], instance->step, seen[instance->step]++);
         /* Of a loop the first item stands for all: the refusal of any stops it. */
-        json_list_add(
-            steps, step_show(plays, instance, other, refusals && seen[instance->step] == 1, arena));
+        json_list_add(steps, step_show(plays, instance, other,
+                                       refusals && seen[instance->step] == 1, i, shows, arena));
     }
     struct json *out = json_object_new(arena, 3);
     json_object_add_z(out, "ends", json_string_z(arena, run_state_name(result->row.now.state)));
@@ -384,7 +438,7 @@ static const struct json *plan_show(struct play plays[2], struct arena *arena)
 }
 
 int dry_run_make(const struct dry_run *order, struct arena *arena, const struct json **out,
-                 struct err *err)
+                 struct dry_run_shows *shows, struct err *err)
 {
     const struct str *outputs = dsl_sample_outputs(order->plan, arena);
     struct play plays[2] = {
@@ -398,7 +452,13 @@ int dry_run_make(const struct dry_run *order, struct arena *arena, const struct 
         code = err_set(err, ERR_LIMIT, "the run is too large for a dry run: more than %u events",
                        DRY_RUN_EVENTS_MAX);
     else /* as text: what is shown borrows from the plays */
-        code = json_parse(json_text(plan_show(plays, arena), arena), arena, out, err);
+        code = json_parse(json_text(plan_show(plays, shows, arena), arena), arena, out, err);
+    for (uint32_t i = 0; !code && i < shows->count; i++) {
+        struct dry_run_show *show = &shows->list[i];
+        struct request rendered = show->request;
+        request_copy(&rendered, arena, &show->request);
+        show->step = arena_str(arena, show->step);
+    }
     play_end(&plays[0]);
     play_end(&plays[1]);
     return code;

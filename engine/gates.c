@@ -127,6 +127,27 @@ void gates_pass(struct runner *runner, struct work *work)
     }
 }
 
+int gates_admit(struct runner *runner, const struct plan_service *service, struct wall now,
+                struct passage *out, struct err *err)
+{
+    struct gate_entry *entry = entry_of(runner, service);
+    if (!entry)
+        return 0;
+    struct gate_room room = gate_room(&entry->gate, false, now);
+    /* While a breaker is not closed, what the service gets through is for the runs that wait. */
+    if (room.reason == GATE_BREAKER)
+        return err_set(err, ERR_LIMIT,
+                       "service \"%s\": its breaker is not closed, nothing but what runs need is "
+                       "sent to it now",
+                       service->name);
+    if (!room.sends)
+        return err_set(err, ERR_LIMIT, "service \"%s\": its limits leave no room now",
+                       service->name);
+    out->entry = entry;
+    out->opening = gate_sent(&entry->gate, false, now);
+    return 0;
+}
+
 void passage_forgo(struct passage *passage)
 {
     if (passage->entry)

@@ -131,7 +131,9 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
         return code;
     /* The engine also speaks for itself (to token servers). */
     bool of_run = invocation->run_id.ptr != NULL;
-    struct str attempt = of_run ? arena_printf(r->arena, "%u", invocation->attempt) : STR_NONE;
+    struct str attempt = of_run && !invocation->is_dry_run
+                             ? arena_printf(r->arena, "%u", invocation->attempt)
+                             : STR_NONE;
     if (wall_is_set(invocation->deadline_at))
         deadline = wall_format(invocation->deadline_at, r->arena);
     const struct own_header own[] = {
@@ -143,6 +145,7 @@ static int all_headers_render(struct renderer *r, const struct invocation *invoc
         {"Saga-Deadline", deadline, false},
         {"Saga-Compensates", invocation->compensates, false},
         {"Saga-Reconciles", invocation->reconciles, false},
+        {"Saga-Dry-Run", invocation->is_dry_run ? STR("true") : STR_NONE, false},
         /* Anything else would have to be unpacked within bounds. */
         {"Accept-Encoding", STR("identity"), false},
         {"traceparent", of_run ? traceparent(invocation, r->arena) : STR_NONE, true},

@@ -6,8 +6,8 @@
  * Headers, in this order: the workflow's own (of several with one name the last one holds, so that
  * an action's wins over its service's), then the engine's. `Idempotency-Key` (or the name that the
  * service declares), `Saga-Run`, `Saga-Step`, `Saga-Attempt`, `Saga-Deadline`, `Saga-Compensates`,
- * `Saga-Reconciles`, `Saga-Signature` and `Accept-Encoding` are always the engine's; `traceparent`,
- * `Authorization` and `User-Agent` give way to a header of the workflow.
+ * `Saga-Reconciles`, `Saga-Dry-Run`, `Saga-Signature` and `Accept-Encoding` are always the
+ * engine's; `traceparent`, `Authorization` and `User-Agent` give way to a header of the workflow.
  */
 #ifndef ENGINE_HTTP_REQUEST_H
 #define ENGINE_HTTP_REQUEST_H

@@ -3,6 +3,7 @@
 #include "engine/base/json.h"
 #include "engine/base/uri.h"
 #include "engine/idmap.h"
+#include "engine/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,27 +59,12 @@ struct invoke_oauth {
 
 /* --- what is held ---------------------------------------------------------------------------- */
 
-static void pairs_copy(struct arena *arena, const struct request_pair *from, uint16_t count,
-                       const struct request_pair **out)
-{
-    struct request_pair *pairs = arena_array(arena, struct request_pair, count);
-    for (uint16_t i = 0; i < count; i++)
-        pairs[i] =
-            (struct request_pair){arena_str(arena, from[i].name), arena_str(arena, from[i].value)};
-    *out = pairs;
-}
-
 static struct held *held_new(struct invoke_oauth *oauth, const struct invocation *invocation)
 {
     struct held *held = xcalloc(1, sizeof(*held));
     struct arena *arena = &held->arena;
     held->oauth = oauth;
-    held->request = *invocation->request;
-    held->request.target = arena_str(arena, held->request.target);
-    held->request.body = arena_str(arena, held->request.body);
-    held->request.sign_secret = arena_str(arena, held->request.sign_secret);
-    pairs_copy(arena, invocation->request->headers, held->request.headers_count,
-               &held->request.headers);
+    request_copy(invocation->request, arena, &held->request);
     held->invocation = *invocation;
     held->invocation.plan = plan_ref(invocation->plan); /* service and action lie in it */
     held->invocation.request = &held->request;

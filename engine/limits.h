@@ -28,4 +28,13 @@
 #define RUN_EVENTS_MAX 64
 #define RUN_REPORTS_MAX 1024
 
+/* Dry runs that steps declare are for people who wait at a screen: few at a time, and never among
+ * what the runs send. The whole of a run's dry run takes no longer than a command may. */
+#define REHEARSALS_MAX 8
+#define REHEARSAL_TIMEOUT_US (10 * SECOND_US)
+#define REHEARSALS_PER_RUN_MAX 20
+#define REHEARSALS_PER_RUN_US (30 * SECOND_US)
+/* Of each answer's body so much is shown. */
+#define REHEARSAL_BODY_BYTES 8192
+
 #endif

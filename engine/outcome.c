@@ -145,6 +145,22 @@ static bool nests_deeper(const struct json *value, unsigned depth)
     return false;
 }
 
+const struct json *outcome_body_show(const struct reply *reply, size_t bytes_max,
+                                     struct arena *arena)
+{
+    bool is_source;
+    const struct json *body = body_value(reply, arena, &is_source);
+    if (body && reply->body.len > bytes_max) {
+        size_t cut = bytes_max; /* never inside a character */
+        while (cut && ((unsigned char)reply->body.ptr[cut] & 0xC0) == 0x80)
+            cut--;
+        body = json_string(arena, (struct str){reply->body.ptr, cut});
+    }
+    if (body && nests_deeper(body, ERROR_BODY_DEPTH_MAX))
+        body = json_string(arena, reply->body);
+    return body ? body : &json_null;
+}
+
 static void error_fill(const struct reply *reply, struct str code, struct str message,
                        struct arena *arena, struct verdict *out)
 {
@@ -162,15 +178,7 @@ static void error_fill(const struct reply *reply, struct str code, struct str me
     json_object_add_z(error, "code", json_string(arena, code));
     json_object_add_z(error, "status", out->status ? json_int(arena, out->status) : &json_null);
     json_object_add_z(error, "message", json_string(arena, message));
-    if (body && reply->body.len > ERROR_BODY_BYTES_MAX) {
-        size_t cut = ERROR_BODY_BYTES_MAX; /* never inside a character */
-        while (cut && ((unsigned char)reply->body.ptr[cut] & 0xC0) == 0x80)
-            cut--;
-        body = json_string(arena, (struct str){reply->body.ptr, cut});
-    }
-    if (body && nests_deeper(body, ERROR_BODY_DEPTH_MAX))
-        body = json_string(arena, reply->body);
-    json_object_add_z(error, "body", body ? body : &json_null);
+    json_object_add_z(error, "body", outcome_body_show(reply, ERROR_BODY_BYTES_MAX, arena));
     out->error = json_text(error, arena);
 }
 

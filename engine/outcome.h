@@ -42,4 +42,9 @@ enum outcome outcome_join(bool maybe_applied, enum outcome outcome);
  * own Date when it has one). 0 when absent, unreadable or in the past. */
 int64_t outcome_retry_after_us(const struct reply *reply);
 
+/* The answer's body for people: JSON where it is, else a text; cut to `bytes_max` (a text then),
+ * and a text where it nests too deep to be read. null: there is none, or it is no text at all. */
+const struct json *outcome_body_show(const struct reply *reply, size_t bytes_max,
+                                     struct arena *arena);
+
 #endif

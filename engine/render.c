@@ -524,6 +524,55 @@ int render_ask(const struct render *render, struct arena *arena, struct rendered
     return http_render(ask, scope, STR_NONE, arena, &body_json, request, err);
 }
 
+/* What an action's request is without its key. */
+static int keyless_hash(const struct plan *plan, const struct plan_action *action,
+                        const struct expr_scope *scope, struct arena *arena, struct sha256 *out,
+                        struct err *err)
+{
+    struct plan_action *keyless = arena_new(arena, struct plan_action);
+    const struct json *body_json;
+    *keyless = *action;
+    keyless->idempotency = (struct plan_idempotency){.place = KEY_PLACE_NONE};
+    struct request request = {.action = keyless, .service = &plan->services[action->service]};
+    int code = http_render(keyless, scope, STR_NONE, arena, &body_json, &request, err);
+    if (!code)
+        *out = key_request_hash(&request, body_json);
+    return code;
+}
+
+int render_dry_run(const struct render *render, struct arena *arena, struct rendered *out,
+                   struct err *err)
+{
+    const struct plan *plan = render->run->plan;
+    const struct plan_step *step = &plan->steps[render->instance->step];
+    struct render keyless = *render;
+    struct expr_scope scope, action_scope;
+    struct sha256 own, effect;
+    const struct json *body_json;
+    ASSERT(step->dry_run && step->dry_run->kind == ACTION_HTTP);
+    keyless.direction = DIRECTION_EXECUTE;
+    keyless.generation = 0;
+    int code = render_scope(&keyless, arena, &scope, err);
+    if (!code)
+        code = render_scope(render, arena, &action_scope, err);
+    if (code)
+        return code;
+    *out = (struct rendered){.instance = key_instance(step, render->instance->item, arena)};
+    struct request *request = &out->request;
+    request->action = step->dry_run;
+    request->service = &plan->services[step->dry_run->service];
+    code = http_render(step->dry_run, &scope, STR_NONE, arena, &body_json, request, err);
+    if (code || step->action.kind != ACTION_HTTP)
+        return code;
+    /* The compiler has compared what is written; values may still make two requests one. */
+    own = key_request_hash(request, body_json);
+    if (keyless_hash(plan, &step->action, &action_scope, arena, &effect, err) == 0 &&
+        sha256_eq(&own, &effect))
+        return err_set(err, ERR_INVALID,
+                       "the dry_run is the request of the action: it would make the effect");
+    return 0;
+}
+
 int render_lock(const struct plan *plan, const struct json *input, struct arena *arena,
                 struct str *out, struct err *err)
 {
@@ -600,6 +649,42 @@ int render_output(const struct run *run, struct arena *arena, struct str *out, s
     return 0;
 }
 
+/* --- copies --- */
+
+void request_copy(const struct request *from, struct arena *arena, struct request *out)
+{
+    struct request_pair *headers = arena_array(arena, struct request_pair, from->headers_count);
+    struct str *args = arena_array(arena, struct str, from->args_count);
+    *out = *from;
+    out->target = arena_str(arena, from->target);
+    out->body = arena_str(arena, from->body);
+    out->auth_user = arena_str(arena, from->auth_user);
+    out->auth_secret = arena_str(arena, from->auth_secret);
+    out->sign_secret = arena_str(arena, from->sign_secret);
+    out->headers = headers;
+    for (uint16_t i = 0; i < from->headers_count; i++)
+        headers[i] = (struct request_pair){arena_str(arena, from->headers[i].name),
+                                           arena_str(arena, from->headers[i].value)};
+    out->args = args;
+    for (uint16_t i = 0; i < from->args_count; i++)
+        args[i] = arena_str(arena, from->args[i]);
+    out->given = NULL; /* it stands in what was rendered */
+}
+
+bool request_same(const struct request *a, const struct request *b)
+{
+    bool same = a->action == b->action && str_eq(a->target, b->target) &&
+                str_eq(a->body, b->body) && str_eq(a->auth_user, b->auth_user) &&
+                str_eq(a->auth_secret, b->auth_secret) && str_eq(a->sign_secret, b->sign_secret) &&
+                a->headers_count == b->headers_count && a->args_count == b->args_count;
+    for (uint16_t i = 0; same && i < a->headers_count; i++)
+        same = str_eq(a->headers[i].name, b->headers[i].name) &&
+               str_eq(a->headers[i].value, b->headers[i].value);
+    for (uint16_t i = 0; same && i < a->args_count; i++)
+        same = str_eq(a->args[i], b->args[i]);
+    return same;
+}
+
 /* --- for people --- */
 
 static const struct json *text_or_json(struct str text, struct arena *arena)
@@ -618,7 +703,8 @@ const struct json *render_show(const struct rendered *rendered, struct arena *ar
     const struct request *request = &rendered->request;
     const struct plan_action *action = request->action;
     struct json *out = json_object_new(arena, 8);
-    json_object_add_z(out, "key", json_string(arena, rendered->key));
+    if (rendered->key.ptr)
+        json_object_add_z(out, "key", json_string(arena, rendered->key));
     json_object_add_z(out, "kind", json_string_z(arena, action_kind_name(action->kind)));
     if (request->service)
         json_object_add_z(out, "service", json_string_z(arena, request->service->name));

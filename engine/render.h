@@ -36,7 +36,13 @@ struct rendered {
 MUST_USE int render_action(const struct render *render, struct arena *arena, struct rendered *out,
                            struct err *err);
 
-/* What is sent, as people are shown it: {key, kind, service?, method?, statement?, target?, args?,
+/* All of it in `arena`, but for what lies in the plan. */
+void request_copy(const struct request *from, struct arena *arena, struct request *out);
+
+/* True if both would go over the wire with the same bytes, headers and secrets included. */
+bool request_same(const struct request *a, const struct request *b);
+
+/* What is sent, as people are shown it: {key?, kind, service?, method?, statement?, target?, args?,
  * body?}. Without headers: they may hold secrets, and are no part of what is hashed. */
 const struct json *render_show(const struct rendered *rendered, struct arena *arena);
 
@@ -49,6 +55,13 @@ const char *render_given_problem(const struct plan_action *action, const struct 
  * Errors: ERR_INVALID. */
 MUST_USE int render_ask(const struct render *render, struct arena *arena, struct rendered *out,
                         struct expr_scope *scope, struct err *err);
+
+/* The request of the step's `dry_run`, with what the action itself would be rendered from. It has
+ * no key and nothing in it knows one; the hash is not set. Precondition: the step has a `dry_run`.
+ * Errors: ERR_INVALID, also where it comes out as the very request of the action, its key left
+ * out: then it would make the effect. */
+MUST_USE int render_dry_run(const struct render *render, struct arena *arena, struct rendered *out,
+                            struct err *err);
 
 /* The scope that the expressions of this action see; also for its `outcomes` and the step's `if`.
  * `key` is absent before the first claim. */

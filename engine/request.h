@@ -61,6 +61,7 @@ struct invocation {
     uint32_t attempt; /* 1-based */
     int64_t timeout_us;
     struct wall deadline_at; /* of this attempt: sent along as Saga-Deadline */
+    bool is_dry_run;         /* shows an effect: without key and attempt, marked as what it is */
     bool fresh_connection;   /* never on a reused connection: see runner.c */
 };
 

@@ -530,6 +530,7 @@ void runner_lost(struct runner *runner)
         flight_free(runner, flight);
     }
     children_drop(runner, UINT64_MAX);
+    rehearsals_drop(runner);
     runner->ready = NULL;
     runner->ready_tail = &runner->ready;
     while ((node = map_any(&runner->slots))) {
@@ -857,7 +858,9 @@ void command_invoke(struct runner *runner, struct slot *slot, const struct run_c
 void work_finish(struct runner *runner, struct work *work)
 {
     struct slot *slot = work->slot;
-    struct runner_answer answer = {.err = work->decision.answer, .task = work->decision.task};
+    struct runner_answer answer = {.err = work->decision.answer,
+                                   .task = work->decision.task,
+                                   .rehearsal = work->decision.rehearsal};
     if (work->event.kind == EVENT_NONE) {
         work_free(work);
         slot->busy = false;
@@ -928,7 +931,8 @@ static struct flight *flight_find(const struct runner *runner, uint64_t id)
 static void reply_queue(struct runner *runner, struct input *input)
 {
     struct flight *flight = flight_find(runner, input->id);
-    if (!flight) { /* dropped with its run, or left */
+    if (!flight) { /* dropped with its run, left, or of none */
+        rehearsal_replied(runner, input->id, &input->reply);
         stray_reply(runner, input->id, &input->reply);
         return;
     }

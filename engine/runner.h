@@ -80,6 +80,7 @@ struct runner_answer {
     enum run_state state;           /* of the run, if it is known */
     bool removed;                   /* ERR_CONFLICT: the run has ended, its data was removed */
     const struct run_task *task;    /* EVENT_TAKE, EVENT_HEARTBEAT */
+    const struct run_rehearsal *rehearsal; /* EVENT_DRY_RUN */
 };
 
 struct runner_start {
@@ -114,6 +115,26 @@ struct runner_verb {
 MUST_USE int runner_verb(struct runner *runner, const struct runner_verb *verb,
                          void (*cb)(void *arg, const struct runner_answer *answer), void *arg,
                          struct err *err);
+
+/* The request of a declared `dry_run`; all of it is borrowed until runner_rehearse returns. */
+struct runner_rehearsal {
+    const struct plan *plan;
+    const struct request *request;
+    struct str run_id, step;
+    struct wall now;
+};
+/* Sends it once, for whoever wants to see the answer: of no run's attempt, under no key, written
+ * nowhere. It takes a place at the service's gate like an action, and waits for none: without room
+ * it is refused. What is answered says nothing about the service to its breaker. The callback comes
+ * from a later runner_turn, within REHEARSAL_TIMEOUT_US; `reply` is borrowed, NULL: the lease was
+ * lost meanwhile. It is not called if this returns an error: ERR_UNAVAILABLE (the daemon shuts down
+ * or does not have its lease), ERR_LIMIT (REHEARSALS_MAX are under way, or the service takes no
+ * more now). */
+MUST_USE int runner_rehearse(struct runner *runner, const struct runner_rehearsal *rehearsal,
+                             void (*cb)(void *arg, const struct reply *reply), void *arg,
+                             struct err *err);
+/* The callbacks with this `arg` are not called any more. */
+void runner_rehearse_forget(struct runner *runner, const void *arg);
 
 /* Settles an inbox row that came to nothing, or to a run that existed before. Copies. */
 void runner_settle(struct runner *runner, struct str run_id, const struct record_inbox *inbox);

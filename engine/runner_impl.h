@@ -93,6 +93,15 @@ struct box {
     uint64_t seq;
 };
 
+/* A dry run whose answer has not come. */
+struct rehearsal {
+    struct rehearsal *next;
+    uint64_t id;
+    struct passage passage;
+    void (*cb)(void *arg, const struct reply *reply); /* NULL: nobody waits any more */
+    void *arg;
+};
+
 enum input_kind {
     INPUT_UNIT,
     INPUT_COMMIT,
@@ -133,6 +142,8 @@ struct runner {
     struct map tenants;  /* tenants.c */
     struct tenant *tenants_listed;
     uint64_t tenants_shards;
+    struct rehearsal *rehearsals;
+    uint32_t rehearsals_count;
     struct heap due;
     struct slot *ready, **ready_tail;
     struct input *inputs, **inputs_tail;
@@ -212,6 +223,16 @@ void gates_pump(struct runner *runner);
 struct wall gates_due(struct runner *runner);
 void gates_count(const struct runner *runner, struct runner_stats *stats);
 void gates_free(struct runner *runner);
+
+/* A place for a request that belongs to no run, and waits for none. Errors: ERR_LIMIT. */
+MUST_USE int gates_admit(struct runner *runner, const struct plan_service *service, struct wall now,
+                         struct passage *out, struct err *err);
+
+/* --- rehearsals.c --- */
+
+/* Passed over if no dry run has this id. */
+void rehearsal_replied(struct runner *runner, uint64_t id, const struct reply *reply);
+void rehearsals_drop(struct runner *runner);
 
 /* --- tenants.c --- */
 

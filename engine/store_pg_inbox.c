@@ -337,6 +337,8 @@ static void step_describe(const struct plan *plan, const struct plan_step *step,
     queue_describe("queue", action, out);
     wait_describe(action, out);
     queue_describe("compensate_queue", &step->compensate, out);
+    if (step->dry_run)
+        buf_add_z(out, ", \"dry_run\": true");
     buf_printf(out, ", \"pivot\": %s, \"on_failure\": \"%s\", \"needs\": [",
                step->pivot ? "true" : "false", on_failure_name(step->on_failure));
     for (uint16_t i = 0; i < step->needs_count; i++) {

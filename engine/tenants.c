@@ -1,5 +1,6 @@
 /*
- * tenants.c: how many runs of a tenant are in flight at once, where the config says how many may be.
+ * tenants.c: how many runs of a tenant are in flight at once, where the config says how many may
+ * be.
  *
  * A submitted run has a place from its first step until it ends or is parked; its children go with
  * it. One that finds no place waits as `queued`, with nothing claimed, and the oldest goes first.

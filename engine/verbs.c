@@ -11,6 +11,7 @@
 #include "engine/attempt.h"
 #include "engine/forward.h"
 #include "engine/key.h"
+#include "engine/rehearsal.h"
 #include "engine/repin.h"
 #include "engine/suspect.h"
 #include "engine/task.h"
@@ -664,6 +665,13 @@ static void answer_decide(struct draft *draft)
         decide_ended(draft);
 }
 
+static void dry_run_decide(struct draft *draft)
+{
+    const struct instance *instance = named_instance(draft, draft->event->verb.step);
+    if (instance)
+        rehearsal_decide(draft, instance);
+}
+
 void verb_decide(struct draft *draft)
 {
     switch (draft->event->kind) {
@@ -680,6 +688,7 @@ void verb_decide(struct draft *draft)
     case EVENT_APPROVE:
     case EVENT_REJECT: approve_decide(draft); break;
     case EVENT_ANSWER: answer_decide(draft); break;
+    case EVENT_DRY_RUN: dry_run_decide(draft); break;
     case EVENT_NONE:
     case EVENT_START:
     case EVENT_REPLY:

@@ -6,7 +6,13 @@ select a.run_id, k.workflow, nullif(k.tenant, '') as tenant,
        r.actor as requested_by, a.asked_at, a.expires_at,
        'sagactl approve ' || a.run_id || ' ' || a.step_id ||
        case when a.item = '' then '' else '.' || a.item end || ' --hash ' ||
-       pg_catalog.left(pg_catalog.encode(a.request_hash, 'hex'), 12) || ' --reason ...' as try_this
+       pg_catalog.left(pg_catalog.encode(a.request_hash, 'hex'), 12) || ' --reason ...' as try_this,
+       (select 'sagactl dry-run ' || a.run_id || ' ' || a.step_id ||
+               case when a.item = '' then '' else '.' || a.item end
+          from saga.workflow w
+         cross join lateral pg_catalog.json_array_elements(w.steps) x (step)
+         where w.hash = k.workflow_hash and x.step ->> 'id' = a.step_id
+           and x.step ->> 'dry_run' = 'true') as dry_run
   from saga.shard s
   join saga.approval a on a.shard = s.shard and a.state = 'pending'
   join saga.effect e on e.shard = a.shard and e.run_id = a.run_id and e.step_id = a.step_id
@@ -32,3 +38,5 @@ comment on column saga.pending_approvals.requested_by is 'who submitted the run'
 comment on column saga.pending_approvals.asked_at is 'since when it waits';
 comment on column saga.pending_approvals.expires_at is 'until when it may be decided';
 comment on column saga.pending_approvals.try_this is 'the command that approves it';
+comment on column saga.pending_approvals.dry_run is
+    'the command that shows what the service would do; null: the step declares no dry_run';

@@ -156,6 +156,15 @@ static void test_bad_config(void **state)
         {"roles: {read: [uid:x]}", "it holds no number"},
         {"roles: {read: [uid:4294967295]}", "it holds no number"},
         {"roles: {read: [\"user:\"]}", "it holds no name"},
+        {"roles: {read: [{who: uid:1}]}", "an entry of `roles` has the form"},
+        {"roles: {read: [{tenants: [a]}]}", "an entry of `roles` has the form"},
+        {"roles: {read: [{who: uid:1, tenants: []}]}", "an entry of `roles` has the form"},
+        {"roles: {read: [{who: uid:1, tenants: a}]}", "an entry of `roles` has the form"},
+        {"roles: {read: [{who: uid:1, tenants: [a], more: 1}]}", "has the form"},
+        {"roles: {read: [{who: uid:1, tenants: [1]}]}", "must be a text"},
+        {"roles: {read: [{who: [uid:1], tenants: [a]}]}", "must be a text"},
+        {"roles: {read: [{who: alice, tenants: [a]}]}", "write user:NAME"},
+        {"roles: {admin: [{who: uid:1, tenants: [a]}]}", "cannot be bound to tenants"},
         {"roles: {read: [user:no-such-user]}", "no such user"},
         {"roles: {read: [group:no-such-group]}", "no such group"},
     };
@@ -245,12 +254,83 @@ static void test_calls(void **state)
             fail_msg("%s", cases[i].path);
 }
 
+/* A grant that is bound to tenants is no role of its own; of several the tenants add up, by role.
+ */
+static void test_tenants(void **state)
+{
+    static const struct {
+        uid_t uid;
+        enum access_role role;
+        const char *tenants;
+    } cases[] = {
+        {1, ROLE_READ, "[\"acme\",\"a \\\"b\\\"\",\"bolt\"]"},
+        {1, ROLE_SUBMIT, "[\"acme\",\"a \\\"b\\\"\"]"},
+        {1, ROLE_OPERATE, "[\"acme\",\"a \\\"b\\\"\"]"},
+        {1, ROLE_ADMIN, NULL},
+        {2, ROLE_READ, NULL},
+        {3, ROLE_READ, NULL},
+        {(uid_t)-1, ROLE_READ, NULL},
+    };
+    const gid_t groups[] = {50};
+    struct config config;
+    struct buf said = {0};
+    struct arena arena = {0};
+    (void)state;
+    config_init(&config);
+    assert_true(parse(&config,
+                      "roles:\n"
+                      "  operate: [{who: uid:1, tenants: [acme, 'a \"b\"']}]\n"
+                      "  read: [{who: uid:1, tenants: [bolt]}, uid:2]\n",
+                      &said));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *tenants =
+            access_tenants(&config.access, cases[i].uid, groups, 1, cases[i].role, &arena);
+        if (!tenants || !cases[i].tenants)
+            assert_ptr_equal(tenants, cases[i].tenants);
+        else
+            assert_string_equal(tenants, cases[i].tenants);
+    }
+    assert_int_equal(access_role_held(&config.access, 900, 1, groups, 1), ROLE_NONE);
+    assert_int_equal(access_role_held(&config.access, 900, 2, groups, 1), ROLE_READ);
+    assert_int_equal(access_role_held(&config.access, 900, 0, groups, 1), ROLE_ADMIN);
+    arena_free(&arena);
+    buf_free(&said);
+    config_free(&config);
+}
+
+/* What nobody thought of reaches nothing. */
+static void test_reaches(void **state)
+{
+    static const struct {
+        enum control_method method;
+        const char *path;
+        enum access_reach reach;
+    } cases[] = {
+        {CONTROL_GET, "/v1/runs", REACH_SEEN},
+        {CONTROL_GET, "/v1/runs/a/events", REACH_RUN},
+        {CONTROL_POST, "/v1/runs", REACH_START},
+        {CONTROL_POST, "/v1/runs/a/steps/b/settle", REACH_RUN},
+        {CONTROL_POST, "/v1/runs:cancel", REACH_NONE},
+        {CONTROL_GET, "/v1/bulk", REACH_NONE},
+        {CONTROL_GET, "/metrics", REACH_NONE},
+        {CONTROL_POST, "/v1/answers", REACH_NONE},
+        {CONTROL_POST, "/v1/tasks/complete", REACH_NONE},
+        {CONTROL_GET, "/v1/anything", REACH_NONE},
+        {CONTROL_OTHER, "/v1/runs/a", REACH_NONE},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (access_reach(cases[i].method, str_z(cases[i].path)) != cases[i].reach)
+            fail_msg("%s", cases[i].path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never),      cmocka_unit_test(test_default),
         cmocka_unit_test(test_configured), cmocka_unit_test(test_bad_config),
         cmocka_unit_test(test_roles),      cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_tenants),    cmocka_unit_test(test_reaches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,26 @@ static void test_key_goes_where_the_service_wants_it(void **state)
     assert_null(ledger_get(w->ledger, 1)->key.ptr);
 }
 
+/* What only shows an effect says so, and is no attempt; nothing else says it. */
+static void test_dry_run_says_what_it_is(void **state)
+{
+    struct world *w = *state;
+    struct fake_call call;
+    fake_http(&call, ledger_url(w->ledger), "/");
+    run(w, &call);
+    assert_null(ledger_header(ledger_get(w->ledger, 0), "Saga-Dry-Run").ptr);
+    fake_http(&call, ledger_url(w->ledger), "/");
+    call.invocation.key = STR_NONE;
+    call.invocation.attempt = 0;
+    call.invocation.is_dry_run = true;
+    run(w, &call);
+    const struct ledger_request *seen = ledger_get(w->ledger, 1);
+    assert_str(ledger_header(seen, "Saga-Dry-Run"), "true");
+    assert_str(ledger_header(seen, "Saga-Run"), "order-1");
+    assert_null(ledger_header(seen, "Saga-Attempt").ptr);
+    assert_null(seen->key.ptr);
+}
+
 /* Each method arrives as itself, with a length where a body could be. */
 static void test_methods(void **state)
 {
@@ -1279,6 +1299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_request_arrives_whole),
         TEST(test_key_goes_where_the_service_wants_it),
+        TEST(test_dry_run_says_what_it_is),
         TEST(test_methods),
         TEST(test_a_http_1),
         TEST(test_a_http_1_fresh_connection),

@@ -146,6 +146,21 @@ def refund(env):
     for ticket in (4712, 4713):
         sent = [r for r in ledger.seen(key="refund-%d:pay_out:execute" % ticket) if r.method == "POST"]
         assert len(sent) == 1, sent
+    # A large one waits for a person, who sees what the bank would do, and then lets it be sent.
+    ledger.always("/orders", Answer(200, {"paid_cents": 20000, "charge": "ch_9"}))
+    ledger.always("/refunds", Answer(201, {"id": "re_9"}))
+    ledger.always("/refunds/preview", Answer(200, {"fee_cents": 30}, effect=False))
+    daemon.start_run("refund", dict(body, ticket="4714", amount_cents=15000))
+    wait_until("a person is asked", lambda: env.rows("select * from saga.pending_approvals"))
+    row = env.rows("select * from saga.pending_approvals")[0]
+    assert row["dry_run"] == "sagactl dry-run refund-4714 pay_out", row
+    shown = daemon.ctl("dry-run", "refund-4714", "pay_out")
+    assert shown.code == 0 and '200 {"fee_cents":30}' in shown.out, shown
+    assert [r.key for r in ledger.seen(path="/refunds/preview")] == [None]
+    assert daemon.ctl("approve", "refund-4714", "pay_out", "--hash", row["request_hash"],
+                      "--reason", "the fee is fine").code == 0
+    assert env.wait_state("refund-4714") == "completed"
+    assert len(ledger.done(key="refund-4714:pay_out:execute")) == 1
 
 
 @case

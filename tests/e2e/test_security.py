@@ -442,6 +442,103 @@ def tenants_do_not_see_each_other(env):
 
 
 @case
+def roles_bound_to_tenants(env):
+    """At the socket a grant that is bound to tenants holds for their runs alone: lists show no other,
+    another's run is not found in the very words of one that never was, a start elsewhere is 403, and
+    so is what is about all tenants at once."""
+    env.ledger("svc")
+    daemon = opened(env, "roles:\n"
+                         "  operate: [{who: uid:5001, tenants: [acme]}, uid:5009]\n"
+                         "  submit: [{who: gid:5002, tenants: [acme, \"b'o\\\"lt\"]}]\n"
+                         "  read: [{who: uid:5001, tenants: [bolt]}, {who: uid:5003, tenants: [cone]}]\n")
+    daemon.apply(WAITS)
+    daemon.apply(ONE + "    approve: {expires: 1h}\n")
+    bolt = "b'o\"lt"
+    for tenant, run_id in (("acme", "a1"), ("acme", "a2"), (bolt, "b1"), ("bolt", "c1"), (None, "n1")):
+        more = {"tenant": tenant} if tenant else {}
+        daemon.start_run("waits", {}, run_id, **more)
+        daemon.start_run("one", {"n": 1}, run_id + "-p", **more)
+    wait_until("they are asked for", lambda: len(env.rows("select * from saga.pending_approvals")) == 5)
+    daemon.verb("b1", "pause", reason="look")
+
+    def go(*args, uid=5001, **more):
+        done = as_user(daemon, uid, *args, **more)
+        return done
+
+    def ids(*args, **more):
+        done = go(*args, "-q", **more)
+        assert done.returncode == 0, done
+        return sorted(set(done.stdout.split()))
+
+    acme = ["a1", "a1-p", "a2", "a2-p"]
+    # Of several grants each adds its tenants; a lower role reaches further.
+    assert ids("list") == acme + ["c1", "c1-p"]
+    assert ids("list", "--where", "$.workflow == \"one\"") == ["a1-p", "a2-p", "c1-p"]
+    assert ids("list", "--limit", "0", uid=5002, gid=5002) == acme + ["b1", "b1-p"]
+    assert ids("list", uid=5003) == [] and len(ids("list", uid=5009)) == 10
+    assert ids("approvals") == ["a1-p", "a2-p", "c1-p"] and ids("approvals", uid=5003) == []
+    assert ids("dead") == []
+    assert "b1" not in go("audit").stdout and "b1" in go("audit", uid=5009).stdout
+    for verb in ("show", "events", "explain", "wait", "watch"):
+        done = go(verb, "b1")
+        assert done.returncode == 3, (verb, done)
+    assert go("show", "c1").returncode == 0
+    assert go("show", "a1-").returncode == 0 and go("show", "b").returncode == 3
+    assert go("show", "n1", uid=5009).returncode == 0
+
+    def told(method, path, body=None, uid=5001):
+        done = subprocess.run(
+            ["setpriv", "--reuid=%d" % uid, "--regid=65534", "--clear-groups", "curl", "-s", "-X",
+             method, "--unix-socket", daemon.socket, "-w", "\n%{http_code}", "-d",
+             json.dumps(body or {}), "http://saga" + path], capture_output=True, text=True)
+        text, status = done.stdout.rsplit("\n", 1)
+        return int(status), text
+
+    seen = env.sql("select count(*) from saga.inbox"), env.rows("select * from saga.audit order by chain, no")
+    for method, path in (("GET", "/v1/runs/%s"), ("GET", "/v1/runs/%s/events"),
+                         ("GET", "/v1/runs/%s?prefix=1"), ("POST", "/v1/runs/%s/cancel"),
+                         ("POST", "/v1/runs/%s/signal"), ("POST", "/v1/runs/%s/migrate"),
+                         ("POST", "/v1/runs/%s/steps/act/settle"), ("POST", "/v1/runs/%s/nothing"),
+                         ("POST", "/v1/runs/%s/steps/act/dry_run")):
+        never = told(method, path % "zz9", {"reason": "x", "name": "go"})
+        assert never[0] == 404, (method, path, never)
+        for run_id in ("b1", "n1") + (("c1",) if method == "POST" else ()):
+            assert told(method, path % run_id, {"reason": "x", "name": "go"}) == never, (path, run_id)
+    assert seen == (env.sql("select count(*) from saga.inbox"),
+                    env.rows("select * from saga.audit order by chain, no"))
+    # What is about all of them, and starts.
+    for method, path in (("POST", "/v1/runs:cancel"), ("GET", "/v1/bulk"), ("GET", "/metrics"),
+                         ("POST", "/v1/answers"), ("POST", "/v1/queues/q/take"),
+                         ("POST", "/v1/tasks/complete"), ("POST", "/v1/audit/verify")):
+        status, text = told(method, path)
+        assert status == 403 and "of all tenants" in text and "acme" in text, (path, status, text)
+    assert told("PUT", "/v1/workflows")[0] == 403 and told("GET", "/v1/workflows")[0] == 200
+    for more, status in (({"tenant": "acme"}, 202), ({"tenant": "bolt"}, 403), ({}, 403)):
+        body = {"workflow": "waits", "input": {}, "run_id": "s%d" % status, **more}
+        assert told("POST", "/v1/runs", body)[0] == status, more
+        assert told("POST", "/v1/runs", dict(body, dry_run=True))[0] == (200 if status == 202 else 403)
+    assert told("POST", "/v1/runs", {"workflow": "waits", "run_id": "b1", "tenant": "acme"})[0] == 409
+    assert env.state("s202") == "running" and not env.state("s403")
+    # Its own work goes on as for everybody.
+    assert go("signal", "a1", "go").returncode == 0 and env.wait_state("a1") == "completed"
+    assert go("cancel", "a2", "--reason", "enough").returncode == 0
+    row = env.rows("select * from saga.pending_approvals where run_id = 'a1-p'")[0]
+    assert go("approve", "a1-p", row["step_id"], "--hash", row["request_hash"], "--reason",
+              "fine").returncode == 0
+    assert env.wait_state("a1-p") == "completed"
+    assert go("cancel", "c1", "--reason", "x").returncode == 3
+    assert len(ids("list", uid=5009)) == 11  # the setting is gone with each statement
+    # Nobody else's setting of that name widens or narrows anything.
+    text = env.sql("set saga.tenants = '[\"bolt\"]'; select count(*) from saga.runs",
+                   user=reader(env, "t_acme", "acme"))
+    try:
+        assert text.split("\n")[-1] == "5", text
+    finally:
+        env.sql("select saga.tenant_revoke('t_acme', 'acme')")
+        env.sql("drop role t_acme")
+
+
+@case
 def another_tenants_id_is_taken(env):
     """Whoever submits a run id of another tenant learns that it is taken and nothing more: by the
     socket and by SQL, in words that do not depend on what the other run is."""
@@ -465,4 +562,5 @@ def another_tenants_id_is_taken(env):
     assert len(told) == 1, told
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -34,7 +34,7 @@ class Help(CtlCase):
 
     def verbs(self):
         overview = self.help()
-        verbs = re.findall(r"(?m)^  ([a-z]+)[^\n]* {2}\S", overview.split("\nOptions")[0])
+        verbs = re.findall(r"(?m)^  ([a-z-]+)[^\n]* {2}\S", overview.split("\nOptions")[0])
         self.assertGreater(len(verbs), 20)
         return verbs
 
@@ -61,7 +61,7 @@ class Man(Help):
         """Each verb has its section in sagactl.1, with exactly the options of its help."""
         text = page("sagactl.1")
         sections = {m.group(1): m.group(2) for m in
-                    re.finditer(r"(?ms)^\.Ss (\w+)[^\n]*\n(.*?)(?=^\.S[sh] |\Z)", text)}
+                    re.finditer(r"(?ms)^\.Ss ([\w-]+)[^\n]*\n(.*?)(?=^\.S[sh] |\Z)", text)}
         self.assertEqual(set(self.verbs()), set(sections))
         for verb in self.verbs():
             items = "\n".join(line for line in sections[verb].splitlines()

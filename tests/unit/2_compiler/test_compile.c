@@ -593,6 +593,45 @@ static void local_times(void **state)
     arena_free(&arena);
 }
 
+/* A dry run is a request without effect, key and retries; whether it is known before the run has
+ * begun is found by what it, and whether and for what its step runs, reads. */
+static void dry_runs(void **state)
+{
+    static const bool hangs[] = {false, false, true, true, true, true, false};
+    struct plan *plan = compile(
+        "workflow: w\n"
+        "services:\n"
+        "  s: {url: \"http://h\", timeout: 7s, idempotency: {query: k, ttl: 1d}}\n"
+        "steps:\n"
+        "  - {id: a, action: {post: s/a}, compensate: {none: x}}\n"
+        "  - {id: b, action: {post: s/b}, compensate: {none: x}, dry_run: {put: s/b}}\n"
+        "  - {id: c, action: {post: s/c}, compensate: {none: x},\n"
+        "     dry_run: {get: \"s/${{ steps.a.output.id }}\", timeout: 2s}}\n"
+        "  - {id: d, if: \"steps.a.state == 'applied'\", action: {post: s/d},\n"
+        "     compensate: {none: x}, dry_run: {get: s/d}}\n"
+        "  - {id: e, for_each: steps.a.output.list, action: {post: s/e},\n"
+        "     compensate: {none: x}, dry_run: {get: s/e}}\n"
+        "  - {id: f, for_each: input.list, key_by: steps.a.output.id, action: {post: s/f},\n"
+        "     compensate: {none: x}, dry_run: {get: \"s/${{ item }}\"}}\n"
+        "  - {id: g, action: {post: s/g, body: {x: \"${{ steps.a.output }}\"}},\n"
+        "     compensate: {none: x}, dry_run: {post: s/h, body: {n: \"${{ input.n }}\"}}}\n");
+    (void)state;
+    assert_null(plan->steps[0].dry_run);
+    assert_false(plan->steps[0].dry_run_hangs);
+    for (uint16_t i = 1; i < plan->steps_count; i++) {
+        const struct plan_action *dry_run = plan->steps[i].dry_run;
+        assert_non_null(dry_run);
+        assert_int_equal(dry_run->kind, ACTION_HTTP);
+        assert_int_equal(dry_run->effect, EFFECT_PURE);
+        assert_int_equal(dry_run->idempotency.place, KEY_PLACE_NONE);
+        assert_int_equal(dry_run->timeout_us, (i == 2 ? 2 : 7) * SECOND_US);
+        assert_int_equal(plan->steps[i].dry_run_hangs, hangs[i]);
+        assert_int_equal(plan->steps[i].action.idempotency.place, KEY_PLACE_QUERY);
+    }
+    assert_int_equal(plan->steps[1].dry_run->http.method, HTTP_PUT);
+    plan_unref(plan);
+}
+
 /* Past the limit of diagnostics the help of one is not given to another. */
 static void help_past_the_limit(void **state)
 {
@@ -631,6 +670,7 @@ int main(void)
         cmocka_unit_test(version),
         cmocka_unit_test(configured_services),
         cmocka_unit_test(limits),
+        cmocka_unit_test(dry_runs),
         cmocka_unit_test(help_past_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

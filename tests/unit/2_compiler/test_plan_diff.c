@@ -99,6 +99,8 @@ static void keys(void **state)
                 "workflow output: (none) -> {\"n\":1}\n");
     assert_diff("body: {n: 1,", "body: {n: 9,", "step a action.body.n: 1 -> 9\n");
     assert_diff("retry: {attempts: 7}", "retry: {attempts: 4}", "step b retry.attempts: 7 -> 4\n");
+    assert_diff("retry: {attempts: 7}", "retry: {attempts: 7}, dry_run: {get: s/b}",
+                "step b dry_run: (none) -> {\"get\":\"s/b\"}\n");
 }
 
 static void steps(void **state)

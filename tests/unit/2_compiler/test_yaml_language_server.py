@@ -171,7 +171,7 @@ def case_keys_of_a_step(editor):
     """Inside a step the keys of a step are offered, and none that this version cannot do."""
     offered = editor.complete(WORKFLOW + "    @@", "@@")
     assert {"timeout", "retry", "needs", "if", "on_failure", "pivot", "reconcile", "for_each"} <= offered, offered
-    assert not {"dry_run", "steps", "post"} & offered, offered
+    assert not {"steps", "post"} & offered, offered
 
 
 def case_keys_of_a_compensation(editor):

@@ -31,6 +31,7 @@
  *     answer KEY applied|refused [JSON]    the participant says so by itself
  *     answer KEY attempt N applied|refused [JSON]    what its daemon heard without its lease
  *     settle STEP applied|not_applied [force]    skip STEP
+ *     dry_run STEP                   a person looks at what the step would do
  *     take STEP [as NAME]            a worker takes the task; its token is kept under that name
  *     complete|fail|fail_for_now|heartbeat STEP [as NAME] [JSON]    with that token
  */
@@ -253,6 +254,19 @@ static void command_print(struct scene *scene, const struct run_command *command
     buf_add_char(&scene->out, '\n');
 }
 
+static void rehearsal_print(struct scene *scene, const struct run_rehearsal *rehearsal)
+{
+    const struct request *request = &rehearsal->dry_run.request;
+    char hash[65];
+    sha256_hex(&rehearsal->action_hash, hash);
+    assert_null(rehearsal->dry_run.key.ptr);
+    assert_null(rehearsal->dry_run.key_sent.ptr);
+    buf_printf(&scene->out, "    shows " STR_FMT " (%.12s): %s " STR_FMT "%s" STR_FMT "\n",
+               STR_ARG(rehearsal->dry_run.instance), hash,
+               http_method_name(request->action->http.method), STR_ARG(request->target),
+               request->body.ptr ? " " : "", STR_ARG(request->body));
+}
+
 /* --- the rows, so that a reload can be played --------------------------------------------------
  */
 
@@ -370,11 +384,13 @@ static void decide(struct scene *scene, struct run_event *event)
         command_print(scene, &decision.commands[i]);
     if (decision.task)
         task_print(scene, decision.task);
+    if (decision.rehearsal)
+        rehearsal_print(scene, decision.rehearsal);
     if (decision.answer.code)
         buf_printf(&scene->out, "    refused (%s): %s\n", err_code_name(decision.answer.code),
                    decision.answer.text);
     if (!decision.records_count && !decision.commands_count && !decision.answer.code &&
-        !decision.task)
+        !decision.task && !decision.rehearsal)
         buf_add_z(&scene->out, "    nothing\n");
     const char *broken = run_check(scene->run);
     if (broken)
