@@ -6,6 +6,8 @@
 
 #include "engine/base/decimal.h"
 
+#define LINE_BYTES_MAX 380 /* of what is told of all misfits together */
+
 struct check {
     struct arena *arena;
     struct schema_errors *errors;
@@ -318,10 +320,27 @@ bool schema_check(const struct schema *schema, const struct json *value, struct 
     return ok;
 }
 
-struct str schema_errors_first(const struct schema_errors *errors, struct arena *arena)
+static struct str error_text(const struct schema_error *error, struct arena *arena)
 {
-    const struct schema_error *first = &errors->list[0];
-    return arena_printf(arena, "%.*s %.*s", (int)MIN(first->pointer.len, (size_t)100),
-                        first->pointer.ptr, (int)MIN(first->message.len, (size_t)200),
-                        first->message.ptr);
+    return arena_printf(arena, "%.*s %.*s", (int)MIN(error->pointer.len, (size_t)100),
+                        error->pointer.ptr, (int)MIN(error->message.len, (size_t)200),
+                        error->message.ptr);
+}
+
+struct str schema_errors_text(const struct schema_errors *errors, struct arena *arena)
+{
+    struct buf out = {0};
+    uint32_t i = 0;
+    for (; i < errors->count; i++) {
+        struct str entry = error_text(&errors->list[i], arena);
+        if (i && out.len + entry.len > LINE_BYTES_MAX)
+            break;
+        buf_add_z(&out, i ? "; " : "");
+        buf_add_str(&out, entry);
+    }
+    if (i < errors->count)
+        buf_printf(&out, "; and %u more", errors->count - i);
+    struct str text = arena_str(arena, buf_str(&out));
+    buf_free(&out);
+    return text;
 }

@@ -35,7 +35,7 @@ bool schema_check(const struct schema *schema, const struct json *value, struct 
 const struct json *schema_normalize(const struct schema *schema, const struct json *value,
                                     struct arena *arena);
 
-/* "POINTER MESSAGE" of the first error for one line of text, each cut where it is too long. */
-struct str schema_errors_first(const struct schema_errors *errors, struct arena *arena);
+/* "POINTER MESSAGE; POINTER MESSAGE" of as many as fit into a line, and how many more there are. */
+struct str schema_errors_text(const struct schema_errors *errors, struct arena *arena);
 
 #endif

@@ -146,7 +146,8 @@ const struct lang_key lang_keys[] = {
      "the workflow's",
      "What follows when the step fails for good: turn back, go on (best effort), wait for a "
      "person, or wait for corrected input (`retry --input`, `--step-input`)."},
-    {LANG_STEP, "pivot", LANG_BOOLEAN, 0, 0, NULL, NULL, "true for irreversible steps",
+    {LANG_STEP, "pivot", LANG_BOOLEAN, 0, 0, NULL, NULL,
+     "true for irreversible steps without `on_failure: continue`",
      "Once applied the run only goes forward."},
     {LANG_STEP, "hold", LANG_BOOLEAN, 0, 0, NULL, NULL, "false",
      "Of an irreversible step: it is sent only once every other step that does not need it is "

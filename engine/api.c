@@ -289,8 +289,7 @@ static void ready(struct api *api, struct control_request *request)
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* Cuts the next segment off the path "/a/b/c"; absent at the end. */
-static struct str segment_next(struct str *path)
+struct str segment_next(struct str *path)
 {
     if (!path->len || path->ptr[0] != '/')
         return STR_NONE;
@@ -397,12 +396,10 @@ static const struct route {
 static void bulk_route(struct api *api, struct control_request *request, struct str id,
                        struct str rest)
 {
-    const char *params[] = {arena_str(control_arena(request), id).ptr,
-                            arena_str(control_arena(request), control_actor(request)).ptr};
     if (control_method(request) == CONTROL_GET && !rest.len)
-        ask(api, request, "select saga.bulk_json_v1($1)", params, 1);
+        bulk_show(api, request, id);
     else if (control_method(request) == CONTROL_POST && str_eq(rest, STR("/stop")))
-        ask(api, request, "select saga.bulk_stop_v1($1, $2)", params, 2);
+        bulk_stop(api, request, id);
     else
         control_problem(request, 404, "not_found", NULL, "there is nothing at this path");
 }
@@ -425,17 +422,18 @@ bool tenant_admit(struct control_request *request, struct str tenant)
 }
 
 /* For a caller that has the role for some tenants alone. False after answering 403. */
-static bool may_call_bound(struct control_request *request, enum access_role role,
+static bool may_call_bound(struct api *api, struct control_request *request, enum access_role role,
                            const char *tenants)
 {
     if (access_reach(control_method(request), control_path(request)) != REACH_NONE) {
         control_tenants_set(request, tenants);
         return true;
     }
-    control_problem(request, 403, "permission", NULL,
-                    "this is about the runs of all tenants; " STR_FMT
-                    " has \"%s\" for those of %s alone",
-                    STR_ARG(control_actor(request)), access_role_name(role), tenants);
+    call_deny(api, request,
+              arena_printf(control_arena(request),
+                           "this is about the runs of all tenants; " STR_FMT
+                           " has \"%s\" for those of %s alone",
+                           STR_ARG(control_actor(request)), access_role_name(role), tenants));
     return false;
 }
 
@@ -452,11 +450,12 @@ static bool may_call(struct api *api, struct control_request *request)
     const char *tenants = access_tenants(api->o.access, control_uid(request), groups, count, needed,
                                          control_arena(request));
     if (tenants)
-        return may_call_bound(request, needed, tenants);
-    control_problem(request, 403, "permission", NULL,
-                    "this needs the role \"%s\"; " STR_FMT " %s%s%s", access_role_name(needed),
-                    STR_ARG(control_actor(request)), held ? "has \"" : "has no role",
-                    held ? access_role_name(held) : "", held ? "\"" : "");
+        return may_call_bound(api, request, needed, tenants);
+    call_deny(api, request,
+              arena_printf(control_arena(request), "this needs the role \"%s\"; " STR_FMT " %s%s%s",
+                           access_role_name(needed), STR_ARG(control_actor(request)),
+                           held ? "has \"" : "has no role", held ? access_role_name(held) : "",
+                           held ? "\"" : ""));
     return false;
 }
 

@@ -232,3 +232,59 @@ void bulk_verb(struct api *api, struct control_request *request, struct str name
                         params, ARRAY_LEN(params), bulk_answered, call);
     }
 }
+
+/* --- one that was asked for --------------------------------------------------------------------
+ */
+
+struct bulk_look {
+    struct control_request *request;
+    struct str id;
+    bool stops;
+};
+
+static void bulk_looked(void *arg, const struct store_answer *answer)
+{
+    struct bulk_look *look = arg;
+    const struct json *bulk = NULL;
+    struct err err;
+    if (answer->err.code) {
+        problem_err(look->request, &answer->err);
+        return;
+    }
+    if (!answer->text.ptr) {
+        control_problem(look->request, 404, "not_found", NULL,
+                        "there is no verb for many runs \"%.*s\": sagactl bulk lists them",
+                        (int)MIN(look->id.len, (size_t)60), look->id.ptr);
+        return;
+    }
+    if (look->stops && json_parse(answer->text, control_arena(look->request), &bulk, &err) == 0 &&
+        str_eq_z(json_get_text(bulk, "state"), "done") && !json_get_text(bulk, "stopped").len) {
+        control_problem(look->request, 409, "conflict", NULL,
+                        "it is over since " STR_FMT ": every run was asked, there is nothing left "
+                        "to stop",
+                        STR_ARG(json_get_text(bulk, "ended_at")));
+        return;
+    }
+    control_reply(look->request, 200, answer->text);
+}
+
+static void bulk_look(struct api *api, struct control_request *request, struct str id, bool stops)
+{
+    struct arena *arena = control_arena(request);
+    struct bulk_look *look = arena_new(arena, struct bulk_look);
+    *look = (struct bulk_look){request, arena_str(arena, id), stops};
+    const char *params[] = {look->id.ptr, arena_str(arena, control_actor(request)).ptr};
+    store_pg_query(api->o.store,
+                   stops ? "select saga.bulk_stop_v1($1, $2)" : "select saga.bulk_json_v1($1)",
+                   params, stops ? 2 : 1, bulk_looked, look);
+}
+
+void bulk_show(struct api *api, struct control_request *request, struct str id)
+{
+    bulk_look(api, request, id, false);
+}
+
+void bulk_stop(struct api *api, struct control_request *request, struct str id)
+{
+    bulk_look(api, request, id, true);
+}

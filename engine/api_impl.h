@@ -11,12 +11,28 @@ struct waiter;
 struct take;
 struct showing;
 
+/* Refused calls that are kept in the audit, of this daemon: how many of all and of one person in a
+ * window of time. So a flood of them adds at most 2400 rows a day. */
+#define DENIALS_WINDOW_US (INT64_C(3600) * SECOND_US)
+#define DENIALS_MAX 100
+#define DENIALS_OF_ONE_MAX 10
+
+struct denials {
+    int64_t since_us; /* of the window; 0: none has begun */
+    uint64_t skipped; /* not kept since the last one that was */
+    uint32_t kept, people_count;
+    struct denials_person {
+        uint32_t uid, kept;
+    } people[DENIALS_MAX];
+};
+
 struct api {
     struct api_options o;
     struct mono started;
     uint64_t conflicts; /* submits of a run id that was used for something else */
     struct waiter *waiters;
     struct take *takes;
+    struct denials denials;
     struct showing *showings; /* dry runs that are being sent */
 };
 
@@ -24,9 +40,12 @@ struct api {
 struct request_result {
     bool settled;
     struct str outcome, answer;
-    struct str json; /* the request as saga.requests shows it */
+    enum err_code code; /* why it was not done; ERR_NONE: done */
+    struct str json;    /* the request as saga.requests shows it */
 };
 
+/* Cuts the next segment off the path "/a/b/c"; absent at the end. */
+struct str segment_next(struct str *path);
 int status_of(enum err_code code);
 void problem_err(struct control_request *request, const struct err *err);
 void uuid7_make(struct wall now, char out[37]);
@@ -93,7 +112,21 @@ void answers_take(struct api *api, struct control_request *request);
 void run_verb(struct api *api, struct control_request *request, struct str run_id, struct str step,
               struct str name);
 /* Settles a request of the inbox that cannot be obeyed. */
-void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why);
+void inbox_refuse(struct api *api, const struct store_inbox *row, const struct err *why);
+
+/* --- api_denied.c --- */
+
+/* What somebody wanted who may not; texts without a value are "". */
+struct denial_act {
+    struct str verb, run_id, step, reason;
+};
+
+/* Puts it into the audit, if it is within the bounds; false: it is not, and `done` is not called.
+ */
+bool denial_keep(struct api *api, struct control_request *request, const struct denial_act *act,
+                 struct str why, store_answered *done, void *arg);
+/* Answers 403; what operators and admins may call is kept first. `why` lives in the request. */
+void call_deny(struct api *api, struct control_request *request, struct str why);
 
 /* --- api_rehearse.c --- */
 
@@ -132,6 +165,9 @@ void step_rehearse(struct api *api, struct control_request *request, struct str 
 
 /* --- api_bulk.c --- */
 
+/* GET /v1/bulk/ID; POST /v1/bulk/ID/stop. */
+void bulk_show(struct api *api, struct control_request *request, struct str id);
+void bulk_stop(struct api *api, struct control_request *request, struct str id);
 /* POST /v1/runs:VERB */
 void bulk_verb(struct api *api, struct control_request *request, struct str name);
 

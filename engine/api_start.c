@@ -64,7 +64,7 @@ static int input_check(const struct plan *plan, const struct json *input, struct
         return 0;
     *errors = schema_errors_json(&found, arena);
     return err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": " STR_FMT,
-                   plan->workflow, STR_ARG(schema_errors_first(&found, arena)));
+                   plan->workflow, STR_ARG(schema_errors_text(&found, arena)));
 }
 
 /* What the workflow's `run_id` gives for this input; absent: it has none. */
@@ -694,7 +694,7 @@ bool api_inbox_start(struct api *api, const struct store_inbox *row)
             return false;
         }
     } else {
-        inbox_refuse(api, row, err.text);
+        inbox_refuse(api, row, &err);
     }
     arena_free(&arena);
     return true;

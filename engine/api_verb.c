@@ -45,6 +45,13 @@ static void refusal_keep(struct verb_call *call, const struct err *refusal)
                             arena_str(arena, verb->step).ptr,   arena_str(arena, verb->actor).ptr,
                             arena_str(arena, verb->reason).ptr, refusal->text};
     call->refusal = *refusal;
+    if (refusal->code == ERR_PERMISSION) {
+        struct denial_act act = {str_z(params[0]), verb->run_id, verb->step, verb->reason};
+        if (!denial_keep(call->api, call->request, &act, str_z(call->refusal.text), refusal_kept,
+                         call))
+            problem_err(call->request, refusal);
+        return;
+    }
     store_pg_query(call->api->o.store, "select saga.audit_refused_v1($1, $2, $3, $4, $5, $6)",
                    params, ARRAY_LEN(params), refusal_kept, call);
 }
@@ -114,14 +121,37 @@ static void late_answer_keep(struct verb_call *call, const struct err *refusal)
                    ARRAY_LEN(params), late_answer_kept, call);
 }
 
+static void verb_repeated(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    if (!answer->err.code && answer->text.ptr)
+        verb_reply(call->request, call->verb.run_id, run_state_of(answer->text));
+    else
+        refusal_keep(call, &call->refusal);
+}
+
+/* By the time that a retry comes again the run goes on: it was obeyed already if it is the same. */
+static void retry_compare(struct verb_call *call, const struct err *refusal)
+{
+    struct arena *arena = control_arena(call->request);
+    struct str body = verb_body(call, arena);
+    const char *params[] = {arena_str(arena, call->verb.run_id).ptr,
+                            arena_str(arena, call->verb.actor).ptr, body.ptr};
+    call->refusal = *refusal;
+    store_pg_query(call->api->o.store, "select saga.retry_repeated_v1($1, $2, $3)", params,
+                   ARRAY_LEN(params), verb_repeated, call);
+}
+
 static void verb_answered(void *arg, const struct runner_answer *answer)
 {
     struct verb_call *call = arg;
     FAILPOINT("verb_answer");
     if (answer->removed && call->verb.kind == EVENT_ANSWER)
         late_answer_keep(call, &answer->err);
-    else if (answer->err.code == ERR_CONFLICT && call->verb.kind != EVENT_SIGNAL &&
-             call->verb.kind != EVENT_ANSWER)
+    else if (answer->err.code == ERR_CONFLICT && call->verb.kind == EVENT_RETRY && !answer->removed)
+        retry_compare(call, &answer->err);
+    else if ((answer->err.code == ERR_CONFLICT || answer->err.code == ERR_PERMISSION) &&
+             call->verb.kind != EVENT_SIGNAL && call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
     else if (answer->err.code)
         problem_err(call->request, &answer->err);
@@ -136,31 +166,6 @@ static void verb_state_came(void *arg, const struct store_answer *answer)
                answer->err.code ? RUN_NONE : run_state_of(answer->text));
 }
 
-/* The inbox keeps the words of a refusal; its status is what the owner would have answered with. */
-static int refusal_status(const struct verb_call *call, const struct request_result *result)
-{
-    static const struct {
-        const char *begins;
-        int status;
-    } refusals[] = {
-        {"there is no such run", 404},
-        {"nothing was sent under the key", 404},
-        {"the workflow has no step", 404},
-        {"the loop \"", 404},
-        {"the step \"", 404},
-        {"input:", 422},
-        {"step input:", 422},
-        {"a step is named", 422},
-    };
-    if (call->verb.kind == EVENT_SIGNAL && str_eq(result->outcome, STR("refused")) &&
-        !str_eq_z(result->answer, refusals[0].begins))
-        return 422;
-    for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
-        if (str_starts(result->answer, str_z(refusals[i].begins)))
-            return refusals[i].status;
-    return 409;
-}
-
 static void verb_by_inbox_settled(void *arg, const struct request_result *result)
 {
     struct verb_call *call = arg;
@@ -171,11 +176,8 @@ static void verb_by_inbox_settled(void *arg, const struct request_result *result
         store_pg_query(call->api->o.store, "select state from saga.runs where run_id = $1", params,
                        1, verb_state_came, call);
     else
-        control_problem(call->request, refusal_status(call, result),
-                        refusal_status(call, result) == 404   ? "not_found"
-                        : refusal_status(call, result) == 422 ? "invalid"
-                                                              : "conflict",
-                        NULL, STR_FMT, STR_ARG(result->answer));
+        control_problem(call->request, status_of(result->code), err_code_name(result->code), NULL,
+                        STR_FMT, STR_ARG(result->answer));
 }
 
 static void verb_by_inbox(struct verb_call *call)
@@ -409,9 +411,10 @@ void answers_take(struct api *api, struct control_request *request)
 
 /* --- the inbox, on the owner's side ---------------------------------------------------------- */
 
-void inbox_refuse(struct api *api, const struct store_inbox *row, const char *why)
+void inbox_refuse(struct api *api, const struct store_inbox *row, const struct err *why)
 {
-    struct record_inbox inbox = {.id = row->id, .outcome = STR("refused"), .answer = str_z(why)};
+    struct record_inbox inbox = {
+        .id = row->id, .outcome = STR("refused"), .code = why->code, .answer = str_z(why->text)};
     runner_settle(api->o.runner, row->run_id, &inbox);
 }
 
@@ -425,8 +428,10 @@ struct inbox_version {
 static void inbox_version_came(void *arg, const struct store_answer *answer)
 {
     struct inbox_version *wanted = arg;
-    struct record_inbox inbox = {
-        .id = wanted->id, .outcome = STR("refused"), .answer = STR("there is no such version")};
+    struct record_inbox inbox = {.id = wanted->id,
+                                 .outcome = STR("refused"),
+                                 .code = ERR_NOT_FOUND,
+                                 .answer = STR("there is no such version")};
     versions_learn(wanted->api, answer);
     if (!answer->err.code && !answer->text.ptr)
         runner_settle(wanted->api->o.runner, wanted->run_id, &inbox);
@@ -463,13 +468,14 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         if (!code && !str_eq(verb.run_id, row->run_id))
             code = err_set(&err, ERR_INVALID, "the task belongs to another run");
         if (code)
-            inbox_refuse(api, row, err.text);
+            inbox_refuse(api, row, &err);
         else
             done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
     } else if (verb.kind < EVENT_CANCEL || verb.kind == EVENT_DRY_RUN) {
-        inbox_refuse(api, row, "this version does not know such a request");
+        err_set(&err, ERR_INVALID, "this version does not know such a request");
+        inbox_refuse(api, row, &err);
     } else if (json_parse(row->body, &arena, &body, &err) != 0) {
-        inbox_refuse(api, row, err.text);
+        inbox_refuse(api, row, &err);
     } else {
         const struct json *applied = json_get_z(body, "applied");
         const struct json *force = json_get_z(body, "force");
@@ -505,7 +511,7 @@ bool api_inbox_verb(struct api *api, const struct store_inbox *row)
         if (code == ERR_NOT_FOUND)
             done = inbox_version_ask(api, row, json_get_text(body, "to"));
         else if (code)
-            inbox_refuse(api, row, err.text);
+            inbox_refuse(api, row, &err);
         else
             done = runner_verb(api->o.runner, &verb, NULL, NULL, &err) == 0;
     }

@@ -300,6 +300,15 @@ static void events_came(struct waiter *waiter, const struct store_answer *answer
 /* --- another daemon's answer -------------------------------------------------------------------
  */
 
+/* Rows of before codes were kept have none. */
+static enum err_code code_of(struct str name, struct str outcome)
+{
+    for (enum err_code code = ERR_NONE + 1; code < ERR_COUNT; code++)
+        if (str_eq_z(name, err_code_name(code)))
+            return code;
+    return str_eq_z(outcome, "done") ? ERR_NONE : ERR_CONFLICT;
+}
+
 static void request_came(struct waiter *waiter, const struct store_answer *answer)
 {
     struct request_result result = {.json = STR("{}")};
@@ -311,6 +320,7 @@ static void request_came(struct waiter *waiter, const struct store_answer *answe
         if (json_parse(result.json, arena, &row, &err) == 0) {
             result.outcome = json_get_text(row, "outcome");
             result.answer = json_get_text(row, "answer");
+            result.code = code_of(json_get_text(row, "code"), result.outcome);
             result.settled = result.outcome.ptr != NULL;
         }
     }

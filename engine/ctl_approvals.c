@@ -28,6 +28,32 @@ static void request_print(struct ctl *ctl, const struct json *request)
     }
 }
 
+/* Whose word it takes, as `by` of the workflow says. */
+static struct str people_text(struct ctl *ctl, struct str by)
+{
+    if (str_eq_z(by, "any"))
+        return STR("anyone");
+    if (str_eq_z(by, "other"))
+        return STR("anyone else");
+    return arena_printf(&ctl->scratch, "the group " STR_FMT, STR_ARG(by));
+}
+
+/* "09:49:13Z (in 29m)"; with its date unless that is today's. */
+static struct str until_text(struct ctl *ctl, struct str time)
+{
+    struct wall until, now = ctl_now();
+    if (!wall_parse(time, &until))
+        return time;
+    struct str text = text_time(until, &ctl->scratch), today = text_time(now, &ctl->scratch);
+    size_t date = sizeof("2026-10-25T") - 1;
+    if (text.len > date && today.len > date && memcmp(text.ptr, today.ptr, date) == 0)
+        text = (struct str){text.ptr + date, text.len - date};
+    if (wall_passed(until, now))
+        return text;
+    return arena_printf(&ctl->scratch, STR_FMT " (in " STR_FMT ")", STR_ARG(text),
+                        STR_ARG(text_duration(until.us - now.us, &ctl->scratch)));
+}
+
 static void entry_print(struct ctl *ctl, const struct json *entry)
 {
     text_add(&ctl->out, member(entry, "run_id"));
@@ -42,8 +68,10 @@ static void entry_print(struct ctl *ctl, const struct json *entry)
     request_print(ctl, json_get_z(entry, "request"));
     buf_add_z(&ctl->out, "    asked by   ");
     text_add(&ctl->out, member(entry, "requested_by"));
-    buf_printf(&ctl->out, ", may be decided by " STR_FMT " until " STR_FMT "\n",
-               STR_ARG(member(entry, "by")), STR_ARG(member(entry, "expires_at")));
+    buf_add_z(&ctl->out, ", may be decided by ");
+    text_add(&ctl->out, people_text(ctl, member(entry, "by")));
+    buf_printf(&ctl->out, " until " STR_FMT "\n",
+               STR_ARG(until_text(ctl, member(entry, "expires_at"))));
     if (member(entry, "dry_run").len) {
         buf_add_z(&ctl->out, "    what it does ");
         text_add(&ctl->out, member(entry, "dry_run"));

@@ -135,13 +135,6 @@ static int post(struct ctl *ctl, struct str token, double rate, double share, st
     return CTL_OK;
 }
 
-static int64_t number_of(const struct json *json, const char *name)
-{
-    const struct json *value = json_get_z(json, name);
-    int64_t number = 0;
-    return value && json_to_int(value, &number) ? number : 0;
-}
-
 /* The first ids on stdout, how many there are beside it. */
 static void counted_print(struct ctl *ctl, struct str text, const struct json *counted)
 {
@@ -155,14 +148,15 @@ static void counted_print(struct ctl *ctl, struct str text, const struct json *c
         buf_add_char(&ctl->out, '\n');
     }
     ctl_say(ctl, "%s would take %lld run%s", ctl->verb->name,
-            (long long)number_of(counted, "count"), number_of(counted, "count") == 1 ? "" : "s");
+            (long long)ctl_bulk_number(counted, "count"),
+            ctl_bulk_number(counted, "count") == 1 ? "" : "s");
 }
 
 /* Says how many runs it would take, and asks. */
 static bool confirmed(struct ctl *ctl, const struct json *counted)
 {
     const struct json *ids = json_get_z(counted, "run_ids");
-    int64_t count = number_of(counted, "count");
+    int64_t count = ctl_bulk_number(counted, "count");
     struct buf list = {0};
     char answer[8] = "";
     uint32_t shown = ids ? MIN(ids->count, (uint32_t)IDS_SHOWN) : 0;
@@ -194,11 +188,13 @@ static bool confirmed(struct ctl *ctl, const struct json *counted)
 
 static void progress_draw(const struct json *bulk)
 {
-    int64_t refused = number_of(bulk, "refused");
-    fprintf(stderr, "\r%lld of %lld", (long long)(number_of(bulk, "done") + refused),
-            (long long)number_of(bulk, "total"));
+    int64_t refused = ctl_bulk_number(bulk, "refused"), lost = ctl_bulk_number(bulk, "lost");
+    fprintf(stderr, "\r%lld of %lld", (long long)(ctl_bulk_number(bulk, "done") + refused + lost),
+            (long long)ctl_bulk_number(bulk, "total"));
     if (refused)
         fprintf(stderr, ", %lld refused", (long long)refused);
+    if (lost)
+        fprintf(stderr, ", %lld lost", (long long)lost);
     fputs("\033[K", stderr);
     fflush(stderr);
 }
@@ -236,64 +232,12 @@ static int follow(struct ctl *ctl, struct str id, struct ctl_reply *reply, const
     }
 }
 
-/* The runs that refused, each with its reason. */
-static void refusals_print(struct ctl *ctl, const struct json *bulk)
-{
-    const struct json *refusals = json_get_z(bulk, "refusals");
-    struct table table = {0};
-    if (!refusals || refusals->kind != JSON_LIST || !refusals->count)
-        return;
-    table_column(&table, "REFUSED BY");
-    table_column(&table, "WHY");
-    for (uint32_t i = 0; i < refusals->count; i++) {
-        table_add(&table, json_get_text(refusals->items[i], "run_id"), PAINT_YELLOW);
-        table_add(&table, json_get_text(refusals->items[i], "answer"), PAINT_NONE);
-    }
-    table_print(&table, ctl);
-    table_free(&table);
-    if (number_of(bulk, "refused") > refusals->count)
-        ctl_say(ctl, "these are the first %u; all are in the view saga.bulk_runs", refusals->count);
-}
-
-static void bulk_print(struct ctl *ctl, const struct ctl_reply *reply, const struct json *bulk)
-{
-    struct str id = json_get_text(bulk, "bulk_id"), stopped = json_get_text(bulk, "stopped");
-    if (ctl_format_is_json(ctl)) {
-        ctl_print_document(ctl, reply->body);
-        return;
-    }
-    text_add(&ctl->out, id);
-    if (ctl->format == CTL_FORMAT_NAME) {
-        buf_add_char(&ctl->out, '\n');
-        return;
-    }
-    buf_add_z(&ctl->out, "  ");
-    text_add(&ctl->out, json_get_text(bulk, "verb"));
-    buf_add_z(&ctl->out, "  ");
-    text_add(&ctl->out, json_get_text(bulk, "state"));
-    buf_printf(&ctl->out, "  %lld of %lld done", (long long)number_of(bulk, "done"),
-               (long long)number_of(bulk, "total"));
-    int64_t refused = number_of(bulk, "refused");
-    int64_t left = number_of(bulk, "total") - number_of(bulk, "released");
-    if (refused)
-        buf_printf(&ctl->out, ", %lld refused", (long long)refused);
-    if (left)
-        buf_printf(&ctl->out, ", %lld not asked for", (long long)left);
-    if (stopped.len) {
-        buf_add_z(&ctl->out, " (");
-        text_add(&ctl->out, stopped);
-        buf_add_char(&ctl->out, ')');
-    }
-    buf_add_char(&ctl->out, '\n');
-    refusals_print(ctl, bulk);
-}
-
 static int bulk_exit(const struct json *bulk)
 {
-    int64_t total = number_of(bulk, "total"), refused = number_of(bulk, "refused");
-    if (number_of(bulk, "done") == total)
+    int64_t total = ctl_bulk_number(bulk, "total"), refused = ctl_bulk_number(bulk, "refused");
+    if (ctl_bulk_number(bulk, "done") == total)
         return CTL_OK;
-    return refused && refused == number_of(bulk, "released") ? CTL_CONFLICT : CTL_ERROR;
+    return refused && refused == ctl_bulk_number(bulk, "released") ? CTL_CONFLICT : CTL_ERROR;
 }
 
 int ctl_bulk_run(struct ctl *ctl)
@@ -311,7 +255,7 @@ int ctl_bulk_run(struct ctl *ctl)
         counted_print(ctl, text, counted);
         return CTL_OK;
     }
-    if (!number_of(counted, "count")) {
+    if (!ctl_bulk_number(counted, "count")) {
         ctl_say(ctl, "there is no such run to %s", ctl->verb->name);
         return CTL_OK;
     }
@@ -331,66 +275,6 @@ int ctl_bulk_run(struct ctl *ctl)
         ctl_hint(ctl, "  the daemons go on with it: sagactl bulk show " STR_FMT, STR_ARG(id));
         return code;
     }
-    bulk_print(ctl, &reply, bulk);
+    ctl_bulk_print(ctl, &reply, bulk);
     return bulk_exit(bulk);
-}
-
-/* --- sagactl bulk ------------------------------------------------------------------------------
- */
-
-static int bulk_list(struct ctl *ctl)
-{
-    static const struct rows_column columns[] = {
-        {"BULK", "bulk_id", ROWS_TEXT, false},  {"VERB", "verb", ROWS_TEXT, false},
-        {"STATE", "state", ROWS_TEXT, false},   {"TOTAL", "total", ROWS_COUNT, false},
-        {"DONE", "done", ROWS_COUNT, false},    {"REFUSED", "refused", ROWS_COUNT, false},
-        {"AGE", "at", ROWS_AGE, false},         {"BY", "actor", ROWS_TEXT, true},
-        {"REASON", "reason", ROWS_TEXT, false},
-    };
-    struct ctl_reply reply;
-    int code = ctl_get(ctl, STR("/v1/bulk"), &reply, NULL);
-    if (code)
-        return code;
-    if (ctl->format == CTL_FORMAT_JSON) {
-        ctl_print_document(ctl, reply.body);
-        return CTL_OK;
-    }
-    struct str list = ctl_json_member(reply.body, "bulk"), probe = list;
-    if (!ctl_json_next_item(&probe).ptr && ctl->format != CTL_FORMAT_JSONL)
-        ctl_say(ctl, "no verb for many runs was asked for");
-    return rows_print(ctl, list.ptr ? list : STR("[]"), "bulk_id", columns, ARRAY_LEN(columns));
-}
-
-static int bulk_stop(struct ctl *ctl, struct ctl_reply *reply, const struct json **bulk)
-{
-    struct ctl_request request = {.method = "POST",
-                                  .path = ctl_path(ctl, "/v1/bulk/", str_z(ctl->args[1]), "/stop"),
-                                  .body = STR("{}")};
-    struct err err;
-    if (ctl_call(ctl, &request, reply, &err) != 0)
-        return ctl_fail(ctl, &err);
-    if (reply->status != 200)
-        return ctl_refused(ctl, reply);
-    return ctl_json_parse(reply->body, &ctl->scratch, bulk, &err) == 0 ? CTL_OK
-                                                                       : ctl_fail(ctl, &err);
-}
-
-int ctl_verb_bulk(struct ctl *ctl)
-{
-    const char *what = ctl->args_count ? ctl->args[0] : "list";
-    bool show = strcmp(what, "show") == 0, stop = strcmp(what, "stop") == 0;
-    const struct json *bulk;
-    struct ctl_reply reply;
-    if (!show && !stop && strcmp(what, "list") != 0)
-        return ctl_usage(ctl, "bulk takes list, show ID or stop ID, not \"%s\"", what);
-    if (!show && !stop)
-        return ctl->args_count > 1 ? ctl_usage(ctl, "bulk list takes no argument") : bulk_list(ctl);
-    if (ctl->args_count < 2)
-        return ctl_usage(ctl, "bulk %s needs an ID", what);
-    int code =
-        stop ? bulk_stop(ctl, &reply, &bulk)
-             : ctl_get(ctl, ctl_path(ctl, "/v1/bulk/", str_z(ctl->args[1]), ""), &reply, &bulk);
-    if (!code)
-        bulk_print(ctl, &reply, bulk);
-    return code;
 }

@@ -27,6 +27,7 @@ static void event_print(struct ctl *ctl, const struct json *event, struct str ra
 {
     struct buf *out = &ctl->out;
     struct str at_text = json_get_text(event, "at"), step = json_get_text(event, "step_id");
+    struct str item_text = json_get_text(event, "item_text");
     struct str what = json_get_text(event, "what"), detail = json_get_text(event, "detail");
     struct wall at;
     if (ctl_format_is_json(ctl)) {
@@ -42,7 +43,7 @@ static void event_print(struct ctl *ctl, const struct json *event, struct str ra
     text_paint(out, ctl->color, PAINT_DIM);
     padded_add(out, at_text, 24);
     text_unpaint(out, ctl->color, PAINT_DIM);
-    padded_add(out, step.len ? step : STR("-"), 12);
+    padded_add(out, step.len ? model_label(step, item_text, &ctl->scratch) : STR("-"), 12);
     text_paint(out, ctl->color, text_state_paint(what));
     if (detail.len)
         padded_add(out, what, 16);

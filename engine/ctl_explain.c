@@ -9,6 +9,9 @@
 #include "engine/ctl_verbs.h"
 #include "engine/decide.h"
 
+#include <ctype.h>
+#include <stdio.h>
+
 static void line_add(struct ctl *ctl, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void line_add(struct ctl *ctl, const char *fmt, ...)
 {
@@ -101,13 +104,13 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     if (str_eq_z(step->state, "retrying"))
         tries = STR("");
     if (step->folded.len) {
-        line_add(ctl, "  " STR_FMT " is a loop over " STR_FMT ".", STR_ARG(step->id),
+        line_add(ctl, "  " STR_FMT " is a loop over " STR_FMT ".", STR_ARG(step->label),
                  STR_ARG(step->folded));
         return;
     }
     bool failed = str_eq_z(step->state, "refused") || str_eq_z(step->state, "unknown") ||
                   str_eq_z(step->state, "retrying");
-    line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->id), said, STR_ARG(tries),
+    line_add(ctl, "  " STR_FMT " %s" STR_FMT STR_FMT, STR_ARG(step->label), said, STR_ARG(tries),
              STR_ARG(failed ? why : STR(".")));
     if (!step->unknown.undo)
         unknown_explain(ctl, step);
@@ -136,7 +139,7 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
     case MODEL_SKIPPED:
     case MODEL_WITHDRAWN: return;
     }
-    line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->id), said, error.len ? ": " : ".",
+    line_add(ctl, "  " STR_FMT " %s%s" STR_FMT, STR_ARG(step->label), said, error.len ? ": " : ".",
              STR_ARG(error));
     if (step->unknown.undo)
         unknown_explain(ctl, step);
@@ -145,7 +148,7 @@ static void undo_explain(struct ctl *ctl, const struct model_step *step)
 static void happened_explain(struct ctl *ctl, const struct model_run *run)
 {
     const char *cause = model_cause_text(run->cause);
-    struct str error = show_run_error(ctl, run);
+    struct str error = show_why(ctl, run->error);
     size_t before = ctl->out.len;
     show_heading(ctl, "What happened");
     size_t start = ctl->out.len;
@@ -291,7 +294,7 @@ static void undo_prospects_explain(struct ctl *ctl, const struct model_run *run)
         const char *left = items ? NULL : undo_left(step, backward);
         undo_items_explain(ctl, step, step + 1, items, backward);
         if (left && !step->items)
-            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->id), left);
+            line_add(ctl, "  " STR_FMT " %s.", STR_ARG(step->label), left);
         end -= items + 1;
     }
     bool any = ctl->out.len > start;
@@ -336,10 +339,49 @@ static int run_explain(struct ctl *ctl)
 /* --- a code, the states ------------------------------------------------------------------------
  */
 
+/* A letter and three digits: meant as a code, whether there is one. */
+static bool looks_like_code(const char *text)
+{
+    return isalpha((unsigned char)text[0]) && strlen(text) == 4 &&
+           strspn(text + 1, "0123456789") == 3;
+}
+
 static bool is_code(const char *text)
 {
-    return (text[0] == 'E' || text[0] == 'W') && strlen(text) == 4 &&
-           strspn(text + 1, "0123456789") == 3;
+    return (text[0] == 'E' || text[0] == 'W') && looks_like_code(text);
+}
+
+/* The codes of a letter from one number on, as many as there are below another. */
+static struct str codes_list(struct ctl *ctl, char letter, unsigned from, unsigned below)
+{
+    struct buf list = {0};
+    for (unsigned n = from; n < below; n++) {
+        char code[8];
+        snprintf(code, sizeof(code), "%c%03u", letter, n);
+        if (dsl_explain(code))
+            buf_printf(&list, "%s%s", list.len ? " " : "", code);
+    }
+    struct str text = arena_str(&ctl->scratch, buf_str(&list));
+    buf_free(&list);
+    return text;
+}
+
+/* Which codes there are instead. */
+static void code_hint(struct ctl *ctl, const char *code)
+{
+    char letter = (char)toupper((unsigned char)code[0]);
+    unsigned hundred = (unsigned)(code[1] - '0') * 100;
+    struct str upper = arena_printf(&ctl->scratch, "%c%s", letter, code + 1);
+    struct str alike = codes_list(ctl, letter, hundred, hundred + 100);
+    if (dsl_explain(upper.ptr))
+        ctl_hint(ctl, "  the code is written with a capital: sagactl explain " STR_FMT,
+                 STR_ARG(upper));
+    else if (alike.len)
+        ctl_hint(ctl, "  of its kind there are " STR_FMT, STR_ARG(alike));
+    else
+        ctl_hint(ctl, "  a code is E (an error) or W (a warning) with the number that validate "
+                      "prints: E0.. about YAML, E1.. the form, E2.. expressions, E3.. the saga, "
+                      "E4.. tests");
 }
 
 static int code_explain(struct ctl *ctl, const char *code)
@@ -347,6 +389,7 @@ static int code_explain(struct ctl *ctl, const char *code)
     const char *page = dsl_explain(code);
     if (!page) {
         ctl_say(ctl, "there is no diagnostic with the code %s", code);
+        code_hint(ctl, code);
         return CTL_NOT_FOUND;
     }
     buf_add_z(&ctl->out, page);
@@ -414,5 +457,8 @@ int ctl_verb_explain(struct ctl *ctl)
         return states_explain(ctl);
     if (is_code(ctl->args[0]))
         return code_explain(ctl, ctl->args[0]);
-    return run_explain(ctl);
+    int code = run_explain(ctl);
+    if ((code == CTL_NOT_FOUND || code == CTL_UNREACHABLE) && looks_like_code(ctl->args[0]))
+        code_hint(ctl, ctl->args[0]);
+    return code;
 }

@@ -52,7 +52,14 @@ static struct model_unknown unknown_read(const struct json *json)
     };
 }
 
-static struct model_step step_read(const struct json *json)
+struct str model_label(struct str step, struct str item_text, struct arena *arena)
+{
+    return item_text.len
+               ? arena_printf(arena, STR_FMT " (" STR_FMT ")", STR_ARG(step), STR_ARG(item_text))
+               : step;
+}
+
+static struct model_step step_read(const struct json *json, struct arena *arena)
 {
     struct model_step step = {
         .id = text_of(json, "id"),
@@ -84,6 +91,11 @@ static struct model_step step_read(const struct json *json)
     };
     if (!step.id.len) /* rows of the view carry the other name */
         step.id = text_of(json, "step_id");
+    struct str item_text = text_of(json, "item_text");
+    const char *dot = item_text.len ? memchr(step.id.ptr, '.', step.id.len) : NULL;
+    struct str loop = {step.id.ptr, dot ? (size_t)(dot - step.id.ptr) : step.id.len};
+    step.label = model_label(step.id, item_text, arena);
+    step.short_label = model_label(loop, item_text, arena);
     return step;
 }
 
@@ -117,6 +129,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .input = member(json, "input"),
         .output = member(json, "output"),
         .error = member(json, "error"),
+        .parked_error = member(json, "parked_error"),
         .residue = list_of(json, "residue"),
         .attempts = list_of(json, "attempts"),
         .findings = list_of(json, "findings"),
@@ -136,7 +149,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         run.reason = text_of(json, "park_reason");
     run.steps = arena_array(arena, struct model_step, MAX(run.steps_count, 1u));
     for (uint32_t i = 0; i < run.steps_count; i++)
-        run.steps[i] = step_read(steps->items[i]);
+        run.steps[i] = step_read(steps->items[i], arena);
     return run;
 }
 
@@ -173,6 +186,11 @@ struct str model_value_text(const struct json *value, struct arena *arena)
     return value ? json_text(value, arena) : STR("");
 }
 
+const struct json *model_run_error(const struct model_run *run)
+{
+    return run->parked_error ? run->parked_error : run->error;
+}
+
 struct str model_error_text(const struct json *error, struct arena *arena)
 {
     if (!error)
@@ -181,6 +199,9 @@ struct str model_error_text(const struct json *error, struct arena *arena)
         return model_value_text(error, arena);
     struct str code = text_of(error, "code"), message = text_of(error, "message");
     int64_t status = count_of(error, "status");
+    if (status && code.len &&
+        str_eq(message, arena_printf(arena, "the participant answered %lld", (long long)status)))
+        message = STR(""); /* it only repeats the status */
     struct str prefix = status ? arena_printf(arena, "%lld ", (long long)status) : STR("");
     return arena_printf(arena, STR_FMT STR_FMT "%s" STR_FMT, STR_ARG(prefix), STR_ARG(code),
                         code.len && message.len ? ": " : "", STR_ARG(message));

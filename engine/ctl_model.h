@@ -20,6 +20,8 @@ struct model_unknown {
 };
 
 struct model_step {
+    struct str label;       /* as people are told of it; the verbs take `id` */
+    struct str short_label; /* without the hash: "send (Anna B)" */
     struct str id, effect, state, compensation_state, key, compensation_key;
     int64_t attempts, compensation_attempts;
     const struct json *output, *error, *compensation_error; /* NULL: none */
@@ -46,6 +48,7 @@ struct model_run {
         uint32_t position; /* 0: it holds it, or has not asked yet */
     } lock;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
+    const struct json *parked_error;                     /* why it stopped; NULL: as `error` */
     const struct json *attempts, *findings;              /* lists, or NULL */
     const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
     const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
@@ -58,7 +61,14 @@ struct model_run {
     uint32_t steps_count;
 };
 
+/* "send.131574c87834d71ca6ab77ff67e15a66 (Anna B)": a step, and what its item is called where its
+ * id holds a hash of that; without an item_text just the step. */
+struct str model_label(struct str step, struct str item_text, struct arena *arena);
+
 struct model_run model_run_read(const struct json *json, struct arena *arena);
+
+/* The error that matters now: of a parked run what stopped it, else its own; NULL: none. */
+const struct json *model_run_error(const struct model_run *run);
 
 /* Where the run stands; the order is that of model_end_exit. */
 bool model_is_terminal(struct str state);

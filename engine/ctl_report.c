@@ -203,8 +203,8 @@ static void step_block(struct ctl *ctl, const struct model_run *run, const struc
 {
     const struct json *effects = json_get_z(row, "effects");
     buf_add_z(&ctl->out, "  ");
-    text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, step->id);
-    buf_printf(&ctl->out, "  %s", model_phase_word(model_phase_of(step)));
+    text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, step->label);
+    buf_printf(&ctl->out, "  %s", model_step_word(step));
     if (step->stays.len)
         buf_printf(&ctl->out, ", stays: " STR_FMT, STR_ARG(step->stays));
     buf_add_char(&ctl->out, '\n');
@@ -263,7 +263,7 @@ static void stopped_show(struct ctl *ctl, const struct model_run *run)
             continue;
         struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
         buf_add_z(&ctl->out, "  ");
-        text_add(&ctl->out, step->id);
+        text_add(&ctl->out, step->label);
         buf_printf(&ctl->out, "%s  %s", undo ? ":compensate" : "", model_phase_word(phase));
         if (error.len) {
             buf_add_z(&ctl->out, ": ");
@@ -329,7 +329,10 @@ static void history_show(struct ctl *ctl, const struct json *events)
         if (is_quiet(ctl, event) || (skip && skip--))
             continue;
         table_add(&table, event_time(ctl, event, &date), PAINT_DIM);
-        table_add(&table, member_text(ctl, event, "step_id"), PAINT_NONE);
+        table_add(&table,
+                  model_label(member_text(ctl, event, "step_id"),
+                              member_text(ctl, event, "item_text"), &ctl->scratch),
+                  PAINT_NONE);
         table_add(&table,
                   arena_printf(&ctl->scratch, STR_FMT "%s" STR_FMT, STR_ARG(what),
                                more.len ? ": " : "", STR_ARG(more)),
@@ -343,7 +346,6 @@ static void header_show(struct ctl *ctl, const struct model_run *run, const stru
 {
     struct wall parked_at;
     struct str parked_text = member_text(ctl, row, "parked_at");
-    const char *cause = model_cause_text(run->cause);
     text_add_painted(&ctl->out, ctl->color, PAINT_BOLD, run->id);
     text_add_painted(&ctl->out, ctl->color, PAINT_RED, STR("  parked"));
     if (parked_text.len && wall_parse(parked_text, &parked_at))
@@ -358,8 +360,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run, const stru
     show_field(ctl, "started", text_time(run->created_at, &ctl->scratch));
     show_field(ctl, "direction",
                run->cause.len ? STR("back: it was undoing its steps") : STR("forward"));
-    show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
-    show_field(ctl, "error", show_run_error(ctl, run));
+    show_field(ctl, "turned back", show_cause(ctl, run));
+    show_field(ctl, "error", show_error(ctl, model_run_error(run)));
     show_field(ctl, "input", model_value_text(run->input, &ctl->scratch));
 }
 

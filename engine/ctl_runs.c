@@ -219,8 +219,8 @@ void ctl_run_print_result(struct ctl *ctl, const struct ctl_run *result, bool ex
         return;
     if (str_eq_z(run->state, "completed"))
         result_line(ctl, "output", PAINT_NONE, model_value_text(run->output, &ctl->scratch));
-    else if (run->error)
-        result_line(ctl, "error", PAINT_DIM, error_with_step(run->error, &ctl->scratch));
+    else if (model_run_error(run))
+        result_line(ctl, "error", PAINT_DIM, error_with_step(model_run_error(run), &ctl->scratch));
     if (str_eq_z(run->state, "parked") && ctl_flush(ctl) == CTL_OK)
         ctl_hint(ctl, "it needs a person: sagactl dead show " STR_FMT, STR_ARG(run->id));
 }

@@ -85,7 +85,7 @@ void show_steps(struct ctl *ctl, const struct model_run *all)
     table_column(&table, "");
     for (uint32_t i = 0; i < run->steps_count; i++) {
         const struct model_step *step = &run->steps[i];
-        table_add(&table, step->id, PAINT_NONE);
+        table_add(&table, step->label, PAINT_NONE);
         table_add(&table, step->effect, PAINT_DIM);
         table_add(&table, step->state, text_state_paint(step->state));
         table_add(&table, step->compensation_state, text_state_paint(step->compensation_state));
@@ -112,7 +112,7 @@ void show_unknowns(struct ctl *ctl, const struct model_run *run)
         if (shown > MODEL_ITEMS_SHOWN && ctl->format != CTL_FORMAT_WIDE)
             continue;
         buf_add_z(&ctl->out, "  ");
-        text_add(&ctl->out, step->id);
+        text_add(&ctl->out, step->label);
         buf_add_z(&ctl->out, step->unknown.undo ? ":compensate is " : " is ");
         text_add(&ctl->out, model_unknown_text(step, ctl_now(), &ctl->scratch));
         buf_add_char(&ctl->out, '\n');
@@ -212,6 +212,14 @@ static struct str loop_of(const struct json *entry)
     return dot ? (struct str){step.ptr, (size_t)(dot - step.ptr)} : STR("");
 }
 
+static struct str label_of(const struct model_run *run, struct str id)
+{
+    for (uint32_t i = 0; i < run->steps_count; i++)
+        if (str_eq(run->steps[i].id, id))
+            return run->steps[i].label;
+    return id;
+}
+
 /* How many entries from `at` on say the same about items of one loop; at least 1. */
 static uint32_t residue_alike(const struct json *residue, uint32_t at)
 {
@@ -254,7 +262,7 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
         } else {
             row++;
         }
-        table_add(&table, step, PAINT_NONE);
+        table_add(&table, label_of(run, step), PAINT_NONE);
         table_add(&table, meaning ? str_z(meaning) : why,
                   str_eq(why, STR("declared")) ? PAINT_NONE : PAINT_YELLOW);
         table_add(&table,
@@ -306,17 +314,31 @@ void show_next(struct ctl *ctl, const struct model_run *run)
     table_free(&table);
 }
 
-struct str show_run_error(struct ctl *ctl, const struct model_run *run)
+struct str show_error(struct ctl *ctl, const struct json *error)
 {
-    struct str step = json_get_text(run->error, "step");
-    if (!run->error)
+    struct str step = json_get_text(error, "step");
+    if (!error)
         return STR("");
     return arena_printf(&ctl->scratch, STR_FMT "%s" STR_FMT, STR_ARG(step), step.len ? ": " : "",
-                        STR_ARG(model_error_text(run->error, &ctl->scratch)));
+                        STR_ARG(model_error_text(error, &ctl->scratch)));
 }
 
-/* "2026-10-25T02:30:00Z (5m ago)" */
-static struct str time_and_age(struct ctl *ctl, struct wall at)
+struct str show_why(struct ctl *ctl, const struct json *error)
+{
+    struct str message = json_get_text(error, "message");
+    return message.len && !json_get_text(error, "step").len ? message : show_error(ctl, error);
+}
+
+struct str show_cause(struct ctl *ctl, const struct model_run *run)
+{
+    const char *cause = model_cause_text(run->cause);
+    struct str text = cause ? str_z(cause) : run->cause, why = show_why(ctl, run->error);
+    if (!text.len || !why.len || json_equal(model_run_error(run), run->error))
+        return text;
+    return arena_printf(&ctl->scratch, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(why));
+}
+
+struct str show_when(struct ctl *ctl, struct wall at)
 {
     if (!wall_is_set(at))
         return STR("");
@@ -338,7 +360,7 @@ static struct str undoable_text(struct ctl *ctl, const struct model_run *run)
 static void header_show(struct ctl *ctl, const struct model_run *run)
 {
     struct buf *out = &ctl->out;
-    const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
+    const char *reason = model_reason_text(run->reason);
     text_add_painted(out, ctl->color, PAINT_BOLD, run->id);
     buf_add_z(out, "  ");
     text_add_painted(out, ctl->color, text_state_paint(run->state), run->state);
@@ -351,13 +373,13 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
     if (str_eq_z(run->state, "queued"))
         show_field(ctl, "starts", text_time(run->start_at, &ctl->scratch));
     show_field(ctl, str_eq_z(run->state, "queued") ? "submitted" : "started",
-               time_and_age(ctl, run->created_at));
-    show_field(ctl, "ended", time_and_age(ctl, run->ended_at));
+               show_when(ctl, run->created_at));
+    show_field(ctl, "ended", show_when(ctl, run->ended_at));
     if (wall_is_set(run->removed_at))
         show_field(ctl, "removed",
                    arena_printf(&ctl->scratch,
                                 STR_FMT ": its input, output and history, by retention",
-                                STR_ARG(time_and_age(ctl, run->removed_at))));
+                                STR_ARG(show_when(ctl, run->removed_at))));
     if (!model_is_terminal(run->state)) {
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))
@@ -369,8 +391,8 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         show_field(ctl, "parks at", text_time(run->compensate_until, &ctl->scratch));
     show_field(ctl, "undoable", undoable_text(ctl, run));
     show_field(ctl, "parked", reason ? str_z(reason) : run->reason);
-    show_field(ctl, "turned back", cause ? str_z(cause) : run->cause);
-    show_field(ctl, "error", show_run_error(ctl, run));
+    show_field(ctl, "turned back", show_cause(ctl, run));
+    show_field(ctl, "error", show_error(ctl, model_run_error(run)));
     show_field(ctl, "input", model_value_text(run->input, &ctl->scratch));
     show_field(ctl, "output", model_value_text(run->output, &ctl->scratch));
 }

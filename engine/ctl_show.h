@@ -21,7 +21,13 @@ void show_corrections(struct ctl *ctl, const struct model_run *run);
 void show_residue(struct ctl *ctl, const struct model_run *run);
 /* The commands that lead on. */
 void show_next(struct ctl *ctl, const struct model_run *run);
-/* "charge: 402 card_declined: the card was declined" */
-struct str show_run_error(struct ctl *ctl, const struct model_run *run);
+/* "charge: 402 card_declined: the card was declined"; "" without one. */
+struct str show_error(struct ctl *ctl, const struct json *error);
+/* The same of what turned a run back: of a person's word just that. */
+struct str show_why(struct ctl *ctl, const struct json *error);
+/* "2026-10-25T02:30:00Z (5m ago)"; "" if not set. */
+struct str show_when(struct ctl *ctl, struct wall at);
+/* "an operator asked for it (wrong address)"; the reason in brackets where `error` is another. */
+struct str show_cause(struct ctl *ctl, const struct model_run *run);
 
 #endif

@@ -20,7 +20,8 @@ struct session {
     bool faults;
     bool in_directory; /* files without tests are passed over */
     uint32_t passed, failed, walks, broken;
-    struct json *json_tests; /* of the file at hand */
+    struct json *json_tests;  /* with `faults` those that failed */
+    struct json *json_faults; /* NULL without `faults` */
 };
 
 /* --- files ------------------------------------------------------------------------------- */
@@ -73,8 +74,10 @@ static int test_file_add(struct ctl *ctl, const char *name, void *arg)
     if (file->plan || !file->workflow)
         file->tests =
             dsl_tests_compile(file->source, ctl_is_test_file(name), file->plan, &file->tests_diags);
-    if (file->plan)
+    if (file->plan) {
+        file->plan->is_limited = false; /* one run alone shares its services with nobody */
         file->outputs = dsl_sample_outputs(file->plan, &ctl->arena);
+    }
     return CTL_OK;
 }
 
@@ -238,6 +241,29 @@ static void test_print(struct ctl *ctl, const struct test_file *file, const stru
         failures_print(ctl, file, result, failures);
 }
 
+/* With --faults only what fails is told: the table tells of the rest. */
+static void test_tell(struct session *session, const struct test_file *file,
+                      const struct test_case *test, const struct stub_result *result,
+                      const struct test_failures *failures)
+{
+    struct ctl *ctl = session->ctl;
+    if (session->faults && !failures->count)
+        return;
+    if (ctl->format == CTL_FORMAT_NAME && failures->count) {
+        text_add(&ctl->out, str_z(test->name));
+        buf_add_char(&ctl->out, '\n');
+    } else if (ctl_format_is_json(ctl)) {
+        const struct json *json = test_json(file, test, result, failures, &ctl->arena);
+        struct str text = json_text(json, &ctl->arena); /* the result's texts end with it */
+        if (ctl->format == CTL_FORMAT_JSONL)
+            ctl_json_compact(text, &ctl->out);
+        else
+            json_list_add(session->json_tests, ctl_test_value(text, &ctl->arena));
+    } else if (ctl->format != CTL_FORMAT_NAME) {
+        test_print(ctl, file, test, result, failures);
+    }
+}
+
 static void test_play(struct session *session, const struct test_file *file,
                       const struct test_case *test)
 {
@@ -254,19 +280,7 @@ static void test_play(struct session *session, const struct test_file *file,
             test->line, "input", STR("an input that gives a run id"), str_z(err.text)};
     }
     *(failures.count ? &session->failed : &session->passed) += 1;
-    if (ctl->format == CTL_FORMAT_NAME && failures.count) {
-        text_add(&ctl->out, str_z(test->name));
-        buf_add_char(&ctl->out, '\n');
-    } else if (ctl_format_is_json(ctl)) {
-        const struct json *json = test_json(file, test, &result, &failures, &ctl->arena);
-        struct str text = json_text(json, &ctl->arena); /* the result's texts end with it */
-        if (ctl->format == CTL_FORMAT_JSONL)
-            ctl_json_compact(text, &ctl->out);
-        else
-            json_list_add(session->json_tests, ctl_test_value(text, &ctl->arena));
-    } else if (ctl->format != CTL_FORMAT_NAME) {
-        test_print(ctl, file, test, &result, &failures);
-    }
+    test_tell(session, file, test, &result, &failures);
     stub_result_free(&result);
     arena_reset(&ctl->scratch);
 }
@@ -286,7 +300,7 @@ static int faults_play(struct session *session, const struct test_file *file)
         session->walks += report.walks;
         session->broken += report.broken;
         if (ctl->format == CTL_FORMAT_JSON)
-            json_list_add(session->json_tests, report.json);
+            json_list_add(session->json_faults, report.json);
     }
     return CTL_OK;
 }
@@ -308,16 +322,17 @@ static int files_play(struct session *session)
     for (size_t i = 0; i < session->count; i++)
         all += MAX(session->list[i].tests->count, 1u);
     session->json_tests = json_list_new(&session->ctl->arena, all);
+    session->json_faults = session->faults ? json_list_new(&session->ctl->arena, all) : NULL;
     for (size_t i = 0; i < session->count; i++) {
         const struct test_file *file = &session->list[i];
         int code = CTL_OK;
         if (!file->tests->count && !session->faults)
             continue;
         heading_print(session, file);
+        for (uint32_t j = 0; j < file->tests->count; j++)
+            test_play(session, file, &file->tests->list[j]);
         if (session->faults)
             code = faults_play(session, file);
-        for (uint32_t j = 0; j < file->tests->count && !session->faults; j++)
-            test_play(session, file, &file->tests->list[j]);
         if (code)
             return code;
     }
@@ -327,12 +342,15 @@ static int files_play(struct session *session)
 static void json_print(struct session *session)
 {
     struct ctl *ctl = session->ctl;
-    struct json *out = json_object_new(&ctl->arena, 3);
-    json_object_add_z(out, session->faults ? "faults" : "tests", session->json_tests);
-    json_object_add_z(out, session->faults ? "walks" : "passed",
-                      json_int(&ctl->arena, session->faults ? session->walks : session->passed));
-    json_object_add_z(out, session->faults ? "broken" : "failed",
-                      json_int(&ctl->arena, session->faults ? session->broken : session->failed));
+    struct json *out = json_object_new(&ctl->arena, 6);
+    if (session->faults) {
+        json_object_add_z(out, "faults", session->json_faults);
+        json_object_add_z(out, "walks", json_int(&ctl->arena, session->walks));
+        json_object_add_z(out, "broken", json_int(&ctl->arena, session->broken));
+    }
+    json_object_add_z(out, "tests", session->json_tests);
+    json_object_add_z(out, "passed", json_int(&ctl->arena, session->passed));
+    json_object_add_z(out, "failed", json_int(&ctl->arena, session->failed));
     ctl_json_pretty(json_text(out, &ctl->arena), &ctl->out);
 }
 
@@ -340,15 +358,19 @@ static void summary_print(struct session *session)
 {
     struct ctl *ctl = session->ctl;
     bool bad = session->failed || session->broken;
-    struct str text =
-        session->faults
-            ? arena_printf(
-                  &ctl->arena, STR_FMT ", %s",
-                  STR_ARG(text_count(session->walks, "walk", &ctl->arena)),
-                  session->broken
-                      ? arena_printf(&ctl->arena, "%u with a broken promise", session->broken).ptr
-                      : "every promise held")
-            : arena_printf(&ctl->arena, "%u passed, %u failed", session->passed, session->failed);
+    struct str tests =
+        arena_printf(&ctl->arena, "%u passed, %u failed", session->passed, session->failed);
+    struct str text = tests;
+    if (session->faults) {
+        const char *held = "every promise held";
+        if (session->broken)
+            held = arena_printf(&ctl->arena, "%u with a broken promise", session->broken).ptr;
+        text = arena_printf(&ctl->arena, STR_FMT ", %s",
+                            STR_ARG(text_count(session->walks, "walk", &ctl->arena)), held);
+        if (session->failed)
+            text = arena_printf(&ctl->arena, STR_FMT "; tests without faults: " STR_FMT,
+                                STR_ARG(text), STR_ARG(tests));
+    }
     text_add_painted(&ctl->out, ctl->color, bad ? PAINT_RED : PAINT_GREEN, text);
     buf_add_char(&ctl->out, '\n');
 }

@@ -160,7 +160,7 @@ static void step_draw(struct watch *watch, const struct model_step *step, size_t
     line_add(watch, PAINT_NONE, STR(" "), 1);
     line_add(watch, paint, str_z(phase_symbol(phase, ctl->utf8, watch->frame)), 2);
     struct buf id = {0};
-    text_add_cut(&id, step->id, ID_COLUMNS_MAX);
+    text_add_cut(&id, step->short_label, ID_COLUMNS_MAX);
     line_add(watch, PAINT_NONE, buf_str(&id), id_columns + 2);
     buf_free(&id);
     struct str doing = phase_text(watch, step, phase);
@@ -269,7 +269,7 @@ static void frame_draw(struct watch *watch, size_t rows)
     model_fold_loops(run, arena);
     watch->lines = 0;
     for (uint32_t i = 0; i < run->steps_count; i++)
-        id_columns = MAX(id_columns, text_width(run->steps[i].id));
+        id_columns = MAX(id_columns, text_width(run->steps[i].short_label));
     id_columns = MIN(id_columns, (size_t)ID_COLUMNS_MAX);
     header_draw(watch);
     size_t taken = 6 + children_draw(watch, false);

@@ -548,6 +548,7 @@ static void verb_answer(struct draft *draft)
                              : draft->event->kind == EVENT_SIGNAL && answer->code == ERR_CONFLICT
                                  ? STR("conflict")
                                  : STR("refused"),
+                  .code = answer->code,
                   .answer = arena_str(draft->scratch, str_z(answer->text))},
     };
     draft_record(draft, &record);

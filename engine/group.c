@@ -58,10 +58,11 @@ bool group_place(const struct group *group, struct str key, uint32_t *place)
 
 static bool item_read(struct str text, struct str pair, struct group_item *item, struct str *key)
 {
-    struct str value, end;
+    struct str value, said, end;
     size_t at = 0;
-    if (!json_list_walk(pair, &at, key) || !json_list_walk(pair, &at, &value) ||
-        json_list_walk(pair, &at, &end))
+    if (!json_list_walk(pair, &at, key) || !json_list_walk(pair, &at, &value))
+        return false;
+    if (json_list_walk(pair, &at, &said) && (said.ptr[0] != '"' || json_list_walk(pair, &at, &end)))
         return false;
     if (key->len < 3 || key->len > ITEM_KEY_BYTES_MAX + 2u || key->ptr[0] != '"')
         return false;

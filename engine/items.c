@@ -4,6 +4,7 @@
 #include "engine/limits.h"
 
 #define KEY_HEX_DIGITS 32
+#define SAID_BYTES_MAX 60 /* of what is kept for people of a key that is hashed */
 
 static bool key_is_plain(struct str text)
 {
@@ -19,8 +20,20 @@ static bool key_is_plain(struct str text)
     return true;
 }
 
+/* The beginning of a text, without a broken character at its end. */
+static struct str beginning(struct str text, struct arena *arena)
+{
+    struct str cut = {text.ptr, MIN(text.len, (size_t)SAID_BYTES_MAX)};
+    if (cut.len == text.len)
+        return text;
+    while (cut.len && !str_is_utf8(cut))
+        cut.len--;
+    return arena_printf(arena, STR_FMT "...", STR_ARG(cut));
+}
+
+/* `said`: what a hashed key was made of; absent: the key tells it itself. */
 static int key_make_text(const struct json *value, struct arena *arena, struct str *out,
-                         struct err *err)
+                         struct str *said, struct err *err)
 {
     struct str text;
     switch (value->kind) {
@@ -34,10 +47,12 @@ static int key_make_text(const struct json *value, struct arena *arena, struct s
         return err_set(err, ERR_INVALID, "key_by gives %s %s, not a text or number",
                        value->kind == JSON_OBJECT ? "an" : "a", json_kind_name(value->kind));
     }
+    *said = STR_NONE;
     if (key_is_plain(text)) {
         *out = text;
         return 0;
     }
+    *said = beginning(text, arena);
     char hex[65];
     struct sha256 hash = sha256_of(text);
     sha256_hex(&hash, hex);
@@ -47,7 +62,7 @@ static int key_make_text(const struct json *value, struct arena *arena, struct s
 
 static int keys_make(const struct plan_step *step, const struct json *list,
                      struct expr_scope *scope, struct arena *arena, struct str *keys,
-                     struct err *err)
+                     struct str *said, struct err *err)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const struct json *value;
@@ -59,15 +74,15 @@ static int keys_make(const struct plan_step *step, const struct json *list,
         scope->index = i;
         int code = expr_eval(step->key_by, scope, arena, &value, err);
         if (!code)
-            code = key_make_text(value, arena, &keys[i], err);
+            code = key_make_text(value, arena, &keys[i], &said[i], err);
         if (code)
             return err_wrap(err, "item %u", i);
     }
     return 0;
 }
 
-static int items_write(const struct json *list, const struct str *keys, struct buf *out,
-                       struct err *err)
+static int items_write(const struct json *list, const struct str *keys, const struct str *said,
+                       struct buf *out, struct err *err)
 {
     buf_add_char(out, '[');
     for (uint32_t i = 0; i < list->count; i++) {
@@ -75,6 +90,10 @@ static int items_write(const struct json *list, const struct str *keys, struct b
         buf_add_str(out, keys[i]);
         buf_add_z(out, "\",");
         json_write(list->items[i], out);
+        if (said[i].ptr) {
+            buf_add_char(out, ',');
+            json_write_string(said[i], out);
+        }
         buf_add_char(out, ']');
         if (out->len > ITEMS_BYTES_MAX)
             return err_set(
@@ -115,16 +134,17 @@ int items_evaluate(const struct render *render, struct arena *scratch, struct st
     if (code)
         return code;
     struct str *keys = arena_array(scratch, struct str, list->count);
-    code = keys_make(step, list, &scope, scratch, keys, err);
+    struct str *said = arena_array(scratch, struct str, list->count);
+    code = keys_make(step, list, &scope, scratch, keys, said, err);
     if (code)
         return code;
     if (!keys_index(keys, list->count, scratch, &table, &mask, &first, &second)) {
         *why = "duplicate_item";
         return err_set(err, ERR_INVALID, "items %u and %u have the same key \"" STR_FMT "\"", first,
-                       second, STR_ARG(keys[first]));
+                       second, STR_ARG(said[first].ptr ? said[first] : keys[first]));
     }
     struct buf text = {0};
-    code = items_write(list, keys, &text, err);
+    code = items_write(list, keys, said, &text, err);
     if (!code)
         *out = arena_str(scratch, buf_str(&text));
     buf_free(&text);

@@ -6,8 +6,9 @@
 
 #include "engine/render.h"
 
-/* `render->instance` is the loop's own. `*out` is the JSON text of a list of [key, item], in
- * `scratch`; engine/group.h reads it. The key is the index, or what `key_by` gives: a text of up to
+/* `render->instance` is the loop's own. `*out` is the JSON text of a list of [key, item] in
+ * `scratch`, with a third text for people where the key is a hash: the beginning of what it was
+ * made of. engine/group.h reads it. The key is the index, or what `key_by` gives: a text of up to
  * 40 letters, digits and . _ - as it is, anything else as 32 hex digits of its SHA-256.
  * Errors: ERR_INVALID; `*why` is then the code for the step's error: cannot_evaluate_for_each,
  * too_many_items, duplicate_item. */

@@ -146,7 +146,7 @@ const struct plan *plans_for_input(const struct plans *plans, struct str name,
     }
     if (plan->input && !schema_check(plan->input, input, &scratch, &found)) {
         err_set(err, ERR_INVALID, "the input does not fit the schema of \"%s\": " STR_FMT,
-                plan->workflow, STR_ARG(schema_errors_first(&found, &scratch)));
+                plan->workflow, STR_ARG(schema_errors_text(&found, &scratch)));
         plan = NULL;
     }
     arena_free(&scratch);

@@ -105,7 +105,7 @@ static int input_check(const struct run *run, const struct plan *to, struct err 
     int code = json_parse(run->start.input, &scratch, &input, err);
     if (!code && to->input && !schema_check(to->input, input, &scratch, &errors))
         code = err_set(err, ERR_CONFLICT, "the run's input does not fit there: " STR_FMT,
-                       STR_ARG(schema_errors_first(&errors, &scratch)));
+                       STR_ARG(schema_errors_text(&errors, &scratch)));
     arena_free(&scratch);
     return code;
 }

@@ -530,6 +530,19 @@ uint32_t *run_records_rows(const struct run_record *records, uint32_t count, str
     return first;
 }
 
+struct str record_inbox_outcome(const struct record_inbox *inbox)
+{
+#define X(code, name) "refused:" name,
+    static const char *const refused[] = {ERR_CODES(X)};
+#undef X
+#define X(code, name) "conflict:" name,
+    static const char *const conflict[] = {ERR_CODES(X)};
+#undef X
+    if (inbox->code == ERR_NONE)
+        return inbox->outcome;
+    return str_z((str_eq_z(inbox->outcome, "conflict") ? conflict : refused)[inbox->code]);
+}
+
 void run_record_copy(struct run_record *record, struct arena *arena)
 {
     switch (record->kind) {

@@ -297,8 +297,12 @@ struct record_event {
 struct record_inbox {
     struct str id;
     struct str outcome; /* "done", "refused", "conflict" */
+    enum err_code code; /* why not; ERR_NONE: done */
     struct str answer;  /* one line, or "" */
 };
+
+/* As the database takes it: "done", "refused:not_found". */
+struct str record_inbox_outcome(const struct record_inbox *inbox);
 
 /* Data for the steps that wait for its name. The first one of a name stays. */
 struct record_signal {

@@ -467,6 +467,7 @@ static void work_without_run(struct runner *runner, struct work *work, enum run_
     }
     struct record_inbox inbox = {.id = work->event.verb.inbox_id,
                                  .outcome = answer.removed ? STR("conflict") : STR("refused"),
+                                 .code = answer.err.code,
                                  .answer = str_z(answer.err.text)};
     work_becomes_settlement(work, &inbox);
     work_queue(runner, work);
@@ -670,6 +671,7 @@ void start_settle_taken(struct work *work, const struct unit_taken *taken)
     struct record_inbox inbox = {
         .id = work->event.verb.inbox_id,
         .outcome = same ? STR("done") : STR("conflict"),
+        .code = same ? ERR_NONE : ERR_CONFLICT,
         .answer = same ? STR(RUNNER_START_EXISTED)
                        : STR("the run id was used with another input or workflow"),
     };

@@ -123,9 +123,9 @@
     X(TEXT, detail, (event)->detail) \
     X(TEXT, actor, (event)->actor)
 
-#define INBOX_COLUMNS(X, inbox)        \
-    X(TEXT, id, (inbox)->id)           \
-    X(TEXT, outcome, (inbox)->outcome) \
+#define INBOX_COLUMNS(X, inbox)                   \
+    X(TEXT, id, (inbox)->id)                      \
+    X(TEXT, outcome, record_inbox_outcome(inbox)) \
     X(TEXT, answer, (inbox)->answer)
 
 #define SIGNAL_COLUMNS(X, signal) \

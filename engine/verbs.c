@@ -21,6 +21,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#define NAMES_IN_HINT 3
+
 static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 static void refuse(struct draft *draft, enum err_code code, const char *fmt, ...)
@@ -49,6 +51,17 @@ static bool wants_back(const struct draft *draft)
            forward_wants_back(draft->run, draft->event->now);
 }
 
+/* As the verbs name a side: "charge", "charge:compensate". */
+static struct str side_name(const struct draft *draft, const struct instance *instance,
+                            enum direction direction)
+{
+    struct str name = decide_instance_name(draft, instance);
+    return direction != DIRECTION_COMPENSATE
+               ? name
+               : arena_printf(draft->scratch, STR_FMT ":%s", STR_ARG(name),
+                              direction_name(DIRECTION_COMPENSATE));
+}
+
 /* A completed run is undone while its window is open, a completed child when its parent asks. */
 static bool may_be_undone(const struct draft *draft)
 {
@@ -61,15 +74,20 @@ static bool may_be_undone(const struct draft *draft)
     return window_us && draft->event->now.us <= wall_add(run->now.ended_at, window_us).us;
 }
 
+/* Why a completed run does not turn back, and what would make it. */
 static const char *window_text(const struct draft *draft)
 {
     int64_t window_us = draft->run->plan->compensatable_for_us;
+    bool cancel = draft->event->kind == EVENT_CANCEL;
     if (draft->run->start.parent.len)
         return ": it is undone when its parent turns back";
     if (!window_us)
         return ", and its workflow has no `compensatable_for`";
     struct wall until = wall_add(draft->run->now.ended_at, window_us);
-    return arena_printf(draft->scratch, ", and it could be undone until " STR_FMT,
+    bool open = draft->event->now.us <= until.us;
+    return arena_printf(draft->scratch,
+                        cancel && open ? ": until " STR_FMT " `compensate` undoes it"
+                                       : ", and it could be undone until " STR_FMT,
                         STR_ARG(wall_format(until, draft->scratch)))
         .ptr;
 }
@@ -89,9 +107,7 @@ static void turn_decide(struct draft *draft, enum run_cause cause)
     }
     if (run_state_is_terminal(run->now.state) && !may_be_undone(draft)) {
         refuse(draft, ERR_CONFLICT, "the run has ended %s%s", state_name(draft),
-               run->now.state == RUN_COMPLETED && draft->event->kind == EVENT_COMPENSATE
-                   ? window_text(draft)
-                   : "");
+               run->now.state == RUN_COMPLETED ? window_text(draft) : "");
         return;
     }
     if (forward_pivot_passed(run)) {
@@ -184,7 +200,9 @@ static struct instance *verb_step(struct draft *draft, enum direction *direction
         name.len = (size_t)(colon - name.ptr);
         if (*direction == DIRECTION_NONE) {
             refuse(draft, ERR_INVALID,
-                   "a step is named ID[.ITEM], ID[.ITEM]:execute or ID[.ITEM]:compensate");
+                   "\"" STR_FMT "\" names no step: they are named as charge, send.3 (an item of a "
+                   "loop), charge:execute (its action) or charge:compensate (its undo)",
+                   STR_ARG(draft->event->verb.step));
             return NULL;
         }
     }
@@ -206,7 +224,7 @@ static bool retry_check(struct draft *draft, const struct instance *instance,
                         enum direction direction)
 {
     const struct plan_step *step = decide_step(draft, instance);
-    struct str name = decide_instance_name(draft, instance);
+    struct str name = side_name(draft, instance, direction);
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
     if (side->outcome == OUTCOME_CONFLICT) {
         refuse(draft, ERR_CONFLICT,
@@ -310,8 +328,8 @@ static bool input_check(struct draft *draft, const struct json **out)
     }
     if (!plan->input || schema_check(plan->input, *out, draft->scratch, &errors))
         return business_key_check(draft, *out);
-    refuse(draft, ERR_INVALID, "input: " STR_FMT " " STR_FMT, STR_ARG(errors.list[0].pointer),
-           STR_ARG(errors.list[0].message));
+    refuse(draft, ERR_INVALID, "input: " STR_FMT,
+           STR_ARG(schema_errors_text(&errors, draft->scratch)));
     return false;
 }
 
@@ -321,7 +339,7 @@ static bool step_input_check(struct draft *draft, const struct instance *instanc
 {
     const struct plan_action *action = step_action(decide_step(draft, instance), direction);
     const struct effect_state *side = instance_side((struct instance *)instance, direction);
-    struct str name = decide_instance_name(draft, instance);
+    struct str name = side_name(draft, instance, direction);
     const struct json *given;
     struct err err;
     if (json_parse(draft->event->verb.step_input, draft->scratch, &given, &err) != 0) {
@@ -352,7 +370,7 @@ static bool input_reaches(struct draft *draft, const struct instance *instance,
                    (side->outcome == OUTCOME_REFUSED || !side->claim_no || wants_back(draft));
     if (renewed)
         return true;
-    struct str name = decide_instance_name(draft, instance);
+    struct str name = side_name(draft, instance, direction);
     refuse(draft, ERR_CONFLICT,
            "step \"" STR_FMT "\" keeps its key, and with it the request of the old input: retry "
            "without an input, or compensate it and start another run",
@@ -439,6 +457,33 @@ static bool contradicts(const struct effect_state *side, bool applied)
     return applied ? says_not : says_applied;
 }
 
+/* What these verbs are for in this run, as they name it: ": what can be settled is \"a\", \"b\"".
+ */
+static struct str by_hand_hint(const struct draft *draft)
+{
+    bool settle = draft->event->kind == EVENT_SETTLE;
+    struct buf list = {0};
+    unsigned count = 0;
+    for (struct instance *at = run_instance_next(draft->run, NULL); at;
+         at = run_instance_next(draft->run, at)) {
+        enum direction direction = stopped_side(draft->run, at);
+        if (direction == DIRECTION_NONE ||
+            (settle && instance_side(at, direction)->state != STEP_UNKNOWN))
+            continue;
+        if (count < NAMES_IN_HINT)
+            buf_printf(&list, "%s\"" STR_FMT "\"", count ? ", " : "",
+                       STR_ARG(side_name(draft, at, direction)));
+        count++;
+    }
+    struct str hint = STR("");
+    if (count)
+        hint = arena_printf(draft->scratch, "; what can be %s is " STR_FMT "%s",
+                            settle ? "settled" : "skipped", STR_ARG(buf_str(&list)),
+                            count > NAMES_IN_HINT ? " and others" : "");
+    buf_free(&list);
+    return hint;
+}
+
 /* settle and skip: a person's word ends one side, and the run goes on by itself. */
 static void by_hand_decide(struct draft *draft)
 {
@@ -448,7 +493,7 @@ static void by_hand_decide(struct draft *draft)
     if (!instance)
         return;
     struct effect_state side = *instance_side(instance, direction);
-    struct str name = decide_instance_name(draft, instance);
+    struct str name = side_name(draft, instance, direction);
     enum step_state wanted = !settle                      ? STEP_SKIPPED
                              : draft->event->verb.applied ? STEP_APPLIED
                                                           : STEP_REFUSED;
@@ -466,9 +511,10 @@ static void by_hand_decide(struct draft *draft)
     if (direction == DIRECTION_COMPENSATE && unwind_is_over(draft->run, instance))
         fits = false;
     if (!fits || (!parked && !asked)) {
-        refuse(draft, ERR_CONFLICT, "step \"" STR_FMT "\" is %s in a run that is %s: nothing to %s",
+        refuse(draft, ERR_CONFLICT,
+               "step \"" STR_FMT "\" is %s in a run that is %s: nothing to %s" STR_FMT,
                STR_ARG(name), step_state_name(side.state), state_name(draft),
-               settle ? "settle" : "skip");
+               settle ? "settle" : "skip", STR_ARG(by_hand_hint(draft)));
         return;
     }
     if (settle && contradicts(&side, draft->event->verb.applied) && !draft->event->verb.force) {

@@ -3,7 +3,7 @@
 
 SQL_MIGRATIONS := $(sort $(wildcard sql/migrations/*.sql))
 # Functions that views call, then the views in the order of their dependencies, then the rest.
-SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql audit_hash_v1.sql \
+SQL_FIRST      := $(addprefix sql/api/,shard_of.sql key_of.sql time_text.sql error_text.sql audit_hash_v1.sql \
                     starts_from_v1.sql effects_from_v1.sql runs_from_v1.sql schedule_open_v1.sql \
                     retire_due_v1.sql suspect_from_v1.sql)
 SQL_VIEWS      := $(patsubst %,sql/views/%.sql,run_image_v2 run_image_v1 waiting_v1 runs inputs steps attempts \

@@ -67,19 +67,15 @@ begin
                                   'run_id', f.run_id, 'workflow', k.workflow,
                                   'tenant', nullif(k.tenant, ''), 'step', nullif(v.step, ''),
                                   'reason', r.park_reason,
-                                  'code', coalesce(r.error -> 'code', e.code),
+                                  'code', d.error -> 'code',
                                   'parked_at', saga.time_text(v.at)) order by f.id), '[]')
                          from first f
                          join saga.run r on r.shard = f.shard and r.run_id = f.run_id
                          join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
                          left join saga.event v on v.shard = f.shard and v.run_id = f.run_id
                                                and v.seq = f.mark
-                         left join lateral ( -- one that has not turned back has no error itself
-                              select x.error -> 'code' as code from saga.effect x
-                               where x.shard = f.shard and x.run_id = f.run_id
-                                 and x.state in ('refused', 'unknown') and x.error is not null
-                               order by coalesce(x.ended_at, x.unknown_at) desc nulls last
-                               limit 1) e on true))
+                         left join saga.dead_letters d on d.shard = f.shard
+                                                      and d.run_id = f.run_id))
               from pending where kind = 'parked'),
            (select coalesce(json_agg(json_build_object(
                        'service', b.service, 'open_until', (

@@ -231,10 +231,21 @@ begin
           from unnest(p_events) e;
     end if;
 
-    -- 8. The requests that led to all this.
+    -- 8. The requests that led to all this. A retry that came again is obeyed already.
+    if exists (select from unnest(p_inbox) u where u.outcome = 'refused:conflict') then
+        p_inbox := array(
+            select case when i.kind = 'retry' and u.outcome = 'refused:conflict'
+                             and saga.retry_repeated_v1(i.run_id, i.actor, i.body) is not null
+                        then (u.shard, u.run_id, u.id, 'done', '')::saga.inbox_v1
+                        else (u.shard, u.run_id, u.id, u.outcome, u.answer)::saga.inbox_v1 end
+              from (select * from unnest(p_inbox) offset 0) u
+              left join saga.inbox i on i.shard = u.shard and i.id = u.id);
+    end if;
     if p_inbox is not null then
         update saga.inbox i
-           set outcome = u.outcome, answer = u.answer, settled_at = clock_timestamp()
+           set outcome = split_part(u.outcome, ':', 1),
+               code = nullif(split_part(u.outcome, ':', 2), ''), answer = u.answer,
+               settled_at = clock_timestamp()
           from (select * from unnest(p_inbox) offset 0) u
          where i.shard = u.shard and i.id = u.id and i.outcome is null;
         get diagnostics v_done = row_count;

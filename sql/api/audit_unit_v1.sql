@@ -24,7 +24,7 @@ begin
         v_acts := v_acts || array(
             select (i.shard, 0, clock_timestamp(), i.kind, i.actor, i.run_id,
                     coalesce(i.body ->> 'step', ''), coalesce(i.body ->> 'reason', ''),
-                    u.outcome || ': ' || u.answer, '')::saga.audit_act
+                    split_part(u.outcome, ':', 1) || ': ' || u.answer, '')::saga.audit_act
               from (select * from unnest(p_inbox) offset 0) u
               join saga.inbox i on i.shard = u.shard and i.id = u.id
              where u.outcome <> 'done'

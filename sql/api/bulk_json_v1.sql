@@ -8,12 +8,13 @@ as $$
     with rows as (
         select b.bulk_id, b.at, json_build_object(
                    'bulk_id', b.bulk_id, 'verb', b.verb, 'state', b.state, 'total', b.total,
-                   'released', b.released, 'done', b.done, 'refused', b.refused,
+                   'released', b.released, 'done', b.done, 'refused', b.refused, 'lost', b.lost,
                    'stopped', b.stopped, 'filter', b.filter, 'rate', b.rate,
                    'max_error_share', b.max_error_share, 'reason', b.reason, 'actor', b.actor,
                    'at', saga.time_text(b.at), 'ended_at', saga.time_text(b.ended_at),
                    'refusals', case when p_id is not null then coalesce((
-                       select json_agg(json_build_object('run_id', w.run_id, 'answer', w.answer)
+                       select json_agg(json_build_object('run_id', w.run_id, 'outcome', w.outcome,
+                                                         'answer', w.answer)
                                        order by w.number)
                          from (select *
                                  from saga.bulk_run u

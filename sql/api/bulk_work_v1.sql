@@ -1,4 +1,5 @@
--- Works off what is open in these shards: notes what became of the requests that are out, stops
+-- Works off what is open in these shards: notes what became of the requests that are out (a run that
+-- was gone when its turn came is lost: nobody refused), stops
 -- where too many were refused, and releases as many more as the rate allows since the last time, at
 -- most a second's worth. Returns how many are open still. Each in its row's lock, so that several
 -- daemons, or one that died in between, neither release twice nor lose anything.
@@ -26,7 +27,9 @@ begin
                set outcome = i.outcome, answer = i.answer
               from saga.bulk_run o
              cross join lateral (
-                   select x.outcome, x.answer
+                   select case when x.outcome = 'done' then 'done'
+                               when x.outcome = 'conflict' or x.code = 'not_found' then 'lost'
+                               else 'refused' end as outcome, x.answer
                      from saga.inbox x
                     where x.shard = saga.shard_of(o.run_id)
                       and x.id = o.bulk_id || '.' || o.number and x.outcome is not null
@@ -35,10 +38,11 @@ begin
                and u.bulk_id = o.bulk_id and u.number = o.number
             returning u.outcome)
         select b.done + count(*) filter (where t.outcome = 'done'),
-               b.refused + count(*) filter (where t.outcome <> 'done')
-          into b.done, b.refused
+               b.refused + count(*) filter (where t.outcome = 'refused'),
+               b.lost + count(*) filter (where t.outcome = 'lost')
+          into b.done, b.refused, b.lost
           from told t;
-        v_decided := b.done + b.refused;
+        v_decided := b.done + b.refused + b.lost;
         if b.stopped is null and b.released < b.total and v_decided >= 10
            and b.refused > b.max_error_share * v_decided then
             b.stopped := b.refused || ' of the first ' || v_decided || ' were refused';
@@ -69,11 +73,11 @@ begin
             v_open := v_open + 1;
         end if;
         update saga.bulk_request u
-           set released = b.released, done = b.done, refused = b.refused,
+           set released = b.released, done = b.done, refused = b.refused, lost = b.lost,
                credit_at = b.credit_at, stopped = b.stopped, ended_at = b.ended_at
          where u.bulk_id = b.bulk_id
-           and (u.released, u.done, u.refused, u.stopped, u.ended_at) is distinct from
-               (b.released, b.done, b.refused, b.stopped, b.ended_at);
+           and (u.released, u.done, u.refused, u.lost, u.stopped, u.ended_at) is distinct from
+               (b.released, b.done, b.refused, b.lost, b.stopped, b.ended_at);
     end loop;
     return v_open;
 end

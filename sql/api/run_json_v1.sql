@@ -28,7 +28,9 @@ begin
                  where t.shard = v_shard and t.run_id = p_run_id);
     end if;
     return (with places as materialized ( -- of the items of loops, by their keys
-        select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of
+        select e.step_id, jsonb_object_agg(i.pair ->> 0, i.place) as of,
+               jsonb_object_agg(i.pair ->> 0, i.pair ->> 2)
+                   filter (where i.pair ->> 2 is not null) as said
           from saga.effect e
          cross join lateral json_array_elements(e.items) with ordinality i (pair, place)
          where e.shard = v_shard and e.run_id = p_run_id and e.item = '' and e.items is not null
@@ -88,6 +90,7 @@ begin
               join saga.locks l on l.lock = x.lock and l.run_id = x.run_id
              where x.shard = v_shard and x.run_id = p_run_id),
         'input', r.input, 'output', r.output, 'error', r.error,
+        'parked_error', d.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
         'deadline_at', saga.time_text(r.deadline_at), 'actor', r.actor,
         'parent', r.parent, 'start_at', saga.time_text(r.start_at), 'removed_at', null,
@@ -126,6 +129,7 @@ begin
                        'compensation_started_at', saga.time_text(s.compensation_started_at),
                        'compensation_ended_at', saga.time_text(s.compensation_ended_at),
                        'next_at', saga.time_text(s.next_at), 'items', s.items,
+                       'item_text', p.said ->> s.item,
                        'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
                        'compensation_queue', y.said ->> 'compensation_queue',
                        'unknown', u.of -> s.step_id,

@@ -12,13 +12,17 @@ select saga.key_of(a.run_id, a.step_id, a.item, a.direction, a.generation) as ke
                     and e.generation = a.generation
 union all
 select saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation),
-       e.attempts, e.direction, case when e.attempts = 1 then e.claimed_at end, e.ended_at,
+       e.attempts, e.direction, case when e.attempts = 1 then coalesce(w.decided_at, e.claimed_at) end,
+       e.ended_at,
        case when e.ended_at is not null then e.outcome end, null, null,
        case when e.ended_at is null then l.daemon end,
        e.run_id, e.step_id || case when e.item = '' then '' else '.' || e.item end
   from saga.shard s
   join saga.effect e on e.shard = s.shard
   left join saga.lane l on l.lane_no = s.lane_no
+  left join saga.approval w on w.shard = e.shard and w.run_id = e.run_id
+                           and w.step_id = e.step_id and w.item = e.item
+                           and w.direction = e.direction and w.generation = e.generation
  where e.attempts > 0
    and not exists (select from saga.attempt a
                     where a.shard = e.shard and a.run_id = e.run_id and a.step_id = e.step_id

@@ -4,7 +4,7 @@ select b.bulk_id, b.verb,
                                               else 'stopping' end
             when b.released < b.total then 'stopped' else 'done' end as state,
        b.total, b.released, b.done, b.refused, b.stopped, b.filter, b.rate,
-       b.max_error_share, b.reason, b.actor, b.at, b.ended_at
+       b.max_error_share, b.reason, b.actor, b.at, b.ended_at, b.lost
   from saga.bulk_request b
  where (select saga.tenants_seen()) is null; -- a filter may be about any tenant's runs
 comment on view saga.bulk is
@@ -18,6 +18,7 @@ comment on column saga.bulk.released is 'how many of them were asked for so far'
 comment on column saga.bulk.done is 'how many obeyed';
 comment on column saga.bulk.refused is
     'how many did not allow it: decided otherwise before, past the pivot, unknown outcome';
+comment on column saga.bulk.lost is 'how many runs were gone when it was their turn: removed by retention';
 comment on column saga.bulk.stopped is 'why it was stopped: too many refusals, or by whom';
 comment on column saga.bulk.filter is 'which runs: state, workflow, since, where, run_ids';
 comment on column saga.bulk.rate is 'runs a second';

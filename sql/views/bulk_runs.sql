@@ -1,6 +1,6 @@
 create or replace view saga.bulk_runs as
 select u.bulk_id, u.number, u.run_id,
-       case when u.outcome = 'done' then 'done'
+       case when u.outcome in ('done', 'lost') then u.outcome
             when u.outcome is not null then 'refused'
             when u.number <= b.released then 'asked'
             when b.stopped is null then 'waits' else 'left' end as outcome, u.answer
@@ -11,5 +11,5 @@ comment on column saga.bulk_runs.bulk_id is 'the verb in bulk: saga.bulk';
 comment on column saga.bulk_runs.number is 'its turn, from 1';
 comment on column saga.bulk_runs.run_id is 'the run';
 comment on column saga.bulk_runs.outcome is
-    'waits; asked (its owner has not decided yet); done, refused; left (it was stopped)';
+    'waits; asked (its owner has not decided yet); done, refused; lost (the run was gone); left (it was stopped)';
 comment on column saga.bulk_runs.answer is 'why not, in a line';

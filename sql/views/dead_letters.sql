@@ -4,7 +4,8 @@
 create or replace view saga.dead_letters as
 select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_reason as reason,
        p.at as parked_at, p.step as step_id, r.direction, r.cause,
-       coalesce(r.error, x.error) as error, r.input, coalesce(r.residue, '[]') as residue,
+       case when x.stopped then x.error else coalesce(r.error, x.error) end as error,
+       r.input, coalesce(r.residue, '[]') as residue,
        array(select v.verb
                from pg_catalog.unnest(case r.park_reason::text
                         when 'outcome_unknown' then array['settle', 'retry', 'skip', 'abandon']
@@ -35,7 +36,8 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'key', saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation),
                    'attempts', e.attempts, 'maybe_applied', e.maybe_applied,
                    'generation', e.generation, 'by_hand', e.by_hand,
-                   'first_sent', saga.time_text(case when e.attempts > 0 then e.claimed_at end),
+                   'first_sent', saga.time_text(case when e.attempts > 0
+                                                     then coalesce(w.decided_at, e.claimed_at) end),
                    'ended_at', saga.time_text(e.ended_at),
                    'request_hash', pg_catalog.encode(e.request_hash, 'hex'),
                    'key_valid_until', saga.time_text(e.key_valid_until),
@@ -45,6 +47,9 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
                    'output', e.output, 'error', e.error)
                    order by e.claim_no, e.direction, e.generation)
           from saga.effect e
+          left join saga.approval w on w.shard = e.shard and w.run_id = e.run_id
+                                   and w.step_id = e.step_id and w.item = e.item
+                                   and w.direction = e.direction and w.generation = e.generation
          where e.shard = r.shard and e.run_id = r.run_id and e.items is null) as effects,
        (select pg_catalog.json_agg(pg_catalog.json_build_object(
                    'step', a.step_id || case when a.item = '' then '' else '.' || a.item end,
@@ -73,16 +78,20 @@ select r.run_id, k.workflow, w.version, nullif(k.tenant, '') as tenant, r.park_r
        where v.shard = r.shard and v.run_id = r.run_id and v.what = 'parked'
        order by v.seq desc
        limit 1) p on true
-  left join lateral ( -- a run that has not turned back has no error of its own
+  -- What made it stop: a run that has not turned back has no error of its own, and that of one which
+  -- did tells why it turned back, not why it is here.
+  left join lateral (
       select pg_catalog.json_build_object(
-                 'step', e.step_id || case when e.item = '' then '' else '.' || e.item end,
-                 'code', e.error -> 'code', 'status', e.error -> 'status',
-                 'message', e.error -> 'message', 'body', e.error -> 'body') as error
+                 'step', y.step, 'code', e.error -> 'code', 'status', e.error -> 'status',
+                 'message', e.error -> 'message', 'body', e.error -> 'body') as error,
+             y.step = p.step as stopped
         from saga.effect e
+       cross join lateral (
+             select e.step_id || case when e.item = '' then '' else '.' || e.item end as step) y
        where e.shard = r.shard and e.run_id = r.run_id and e.error is not null
          and e.state in ('refused', 'unknown')
-       order by (e.step_id || case when e.item = '' then '' else '.' || e.item end = p.step) desc
-                nulls last, coalesce(e.ended_at, e.unknown_at) desc nulls last
+       order by (y.step = p.step) desc nulls last, (e.direction = r.direction) desc,
+                coalesce(e.ended_at, e.unknown_at) desc nulls last
        limit 1) x on true
   left join lateral (
       select true as blocked
@@ -125,7 +134,7 @@ comment on column saga.dead_letters.step_id is 'the step where it stopped; null:
 comment on column saga.dead_letters.direction is 'execute: it stopped on the way forward';
 comment on column saga.dead_letters.cause is 'why it had turned back before; null: it had not';
 comment on column saga.dead_letters.error is
-    'the first failure of the run, or that of the step where it stopped';
+    'that of the step where it stopped, else the first failure of the run (saga.runs.error)';
 comment on column saga.dead_letters.input is 'the input of the run';
 comment on column saga.dead_letters.residue is 'what is applied or unknown and not undone';
 comment on column saga.dead_letters.next_verbs is

@@ -1,5 +1,5 @@
 create or replace view saga.requests as
-select i.id, i.kind, i.run_id, i.actor, i.at, i.outcome, i.answer, i.settled_at, i.body
+select i.id, i.kind, i.run_id, i.actor, i.at, i.outcome, i.answer, i.settled_at, i.body, i.code
   from saga.shard s
   join saga.inbox i on i.shard = s.shard;
 comment on view saga.requests is
@@ -14,3 +14,5 @@ comment on column saga.requests.outcome is
 comment on column saga.requests.answer is 'why, in a line';
 comment on column saga.requests.settled_at is 'when it was decided';
 comment on column saga.requests.body is 'what was asked for';
+comment on column saga.requests.code is
+    'why not, for programs: not_found, invalid, conflict, ...; null: done or not looked at yet';

@@ -29,7 +29,15 @@ select r.run_id,
        coalesce(x.item, '') as item, r.shard, pg_catalog.json_array_length(x.items) as items,
        coalesce(x.output_invalid, false) as output_invalid,
        x.renewed, x.step_input, c.renewed as compensation_renewed,
-       c.step_input as compensation_step_input
+       c.step_input as compensation_step_input,
+       case when x.item ~ '^[0-9a-f]{32}$' -- a hash
+            then (select p.pair ->> 2
+                    from saga.effect l
+                   cross join lateral pg_catalog.json_array_elements(l.items) p (pair)
+                   where l.shard = x.shard and l.run_id = x.run_id and l.step_id = x.step_id
+                     and l.item = '' and l.direction = 'execute' and l.items is not null
+                     and pg_catalog.pg_column_size(l.items) <= 16384 and p.pair ->> 0 = x.item
+                   limit 1) end as item_text
   from saga.shard s
   join saga.run r on r.shard = s.shard
   join saga.run_key k on k.shard = r.shard and k.run_id = r.run_id
@@ -91,3 +99,6 @@ comment on column saga.steps.step_input is
     'what a person gave to be sent instead of what the workflow says; null: nothing';
 comment on column saga.steps.compensation_renewed is 'renewed, of the compensation';
 comment on column saga.steps.compensation_step_input is 'step_input, of the compensation';
+comment on column saga.steps.item_text is
+    'what the item is called, where its name in keys is a hash of that; null: it is none, or its loop '
+    'is large (sagactl show tells it)';

@@ -1,7 +1,8 @@
 create or replace view saga.unknown_outcomes as
 select e.run_id, e.step_id || case when e.item = '' then '' else '.' || e.item end as step_id,
        e.direction, saga.key_of(e.run_id, e.step_id, e.item, e.direction, e.generation) as key,
-       e.claimed_at as first_sent, coalesce(e.unknown_at, e.ended_at, e.claimed_at) as since, e.attempts,
+       coalesce(w.decided_at, e.claimed_at) as first_sent,
+       coalesce(e.unknown_at, e.ended_at, w.decided_at, e.claimed_at) as since, e.attempts,
        e.key_valid_until,
        case when e.state <> 'unknown' then 'the engine repeats it by itself'
             when e.next_at is not null and r.ended_at is null
@@ -19,6 +20,9 @@ select e.run_id, e.step_id || case when e.item = '' then '' else '.' || e.item e
   from saga.shard s
   join saga.effect e on e.shard = s.shard
   join saga.run r on r.shard = e.shard and r.run_id = e.run_id
+  left join saga.approval w on w.shard = e.shard and w.run_id = e.run_id
+                           and w.step_id = e.step_id and w.item = e.item
+                           and w.direction = e.direction and w.generation = e.generation
  where e.state = 'unknown'
     or (e.maybe_applied and e.state in ('claimed', 'retrying') and r.ended_at is null);
 comment on view saga.unknown_outcomes is
@@ -27,7 +31,7 @@ comment on column saga.unknown_outcomes.run_id is 'the run';
 comment on column saga.unknown_outcomes.step_id is 'the step instance';
 comment on column saga.unknown_outcomes.direction is 'execute: the action; compensate: its undo';
 comment on column saga.unknown_outcomes.key is 'the key: ask the participant for it';
-comment on column saga.unknown_outcomes.first_sent is 'when the key was claimed';
+comment on column saga.unknown_outcomes.first_sent is 'when the key was claimed, or a person approved it';
 comment on column saga.unknown_outcomes.since is 'since when it is unknown';
 comment on column saga.unknown_outcomes.attempts is 'how often it was sent';
 comment on column saga.unknown_outcomes.key_valid_until is

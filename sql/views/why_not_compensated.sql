@@ -9,9 +9,7 @@ select r.run_id, k.workflow, r.state, r.cause, s.step_id, s.state as step_state,
             when d.compensate::text = 'false' then 'nothing_undoes_it'
             else 'not_begun' end as why,
        case when s.compensation_state in ('refused', 'unknown', 'retrying')
-                 then pg_catalog.concat_ws(' ', s.compensation_error ->> 'status',
-                                           s.compensation_error ->> 'code',
-                                           s.compensation_error ->> 'message')
+                 then saga.error_text(s.compensation_error ->> 'status', s.compensation_error)
             when s.compensation_state in ('claimed', 'waiting') then 'its compensation is under way'
             when s.state in ('claimed', 'retrying', 'waiting')
                  then 'its own outcome is awaited first'

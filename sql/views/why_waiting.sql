@@ -25,8 +25,7 @@ select o.run_id, k.workflow, o.state, o.waiting_for, o.since,
             when 'participant' then 'attempt ' || o.attempts || ' of ' || o.direction ||
                                     ' is under way'
             when 'retry' then pg_catalog.concat_ws(' ', 'after attempt ' || o.attempts || ':',
-                                                   o.error ->> 'status', o.error ->> 'code',
-                                                   o.error ->> 'message')
+                                                   saga.error_text(o.error ->> 'status', o.error))
             when 'reconcile' then 'its outcome is unknown: the participant is asked'
             when 'approval' then 'a person must approve it; see saga.pending_approvals'
             when 'worker' then

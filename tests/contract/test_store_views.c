@@ -331,6 +331,11 @@ static void why_waiting(void **state)
                         "ORD-2: it is parked: outcome_unknown, paused: it is paused");
     assert_string_equal(pg_test_sql(admin, "select step_id from saga.stuck where run_id = 'ORD-2'"),
                         "charge");
+    pg_test_sql(admin, "update saga.effect set error = '{\"status\": 503, \"code\": \"busy\", "
+                       "\"message\": \"later\"}' where run_id = 'retry' and state = 'retrying'");
+    assert_string_equal(
+        pg_test_sql(admin, "select detail from saga.why_waiting where run_id = 'retry'"),
+        "after attempt 1: 503 busy: later");
     pg_test_sql(admin, "update saga.shard set lane_no = null");
     assert_string_equal(pg_test_sql(admin, "select why from saga.stuck where run_id = 'retry'"),
                         "no living daemon carries its shard");
@@ -364,7 +369,7 @@ static void why_not_compensated(void **state)
     assert_int_equal(rig_write(&unit), UNIT_APPLIED);
     assert_string_equal(pg_test_sql(admin, sql, "back"),
                         "reserve: not_begun, what was built on it is undone first; "
-                        "charge: failed, 410 gone no such charge");
+                        "charge: failed, 410 gone: no such charge");
 }
 
 /* Lists come newest first, filtered, in pages that lose and repeat nothing. */

@@ -55,13 +55,17 @@ def parse(text):
 # --- processes -------------------------------------------------------------------------------------
 
 _living = []
-_living_lock = threading.RLock()
+_living_lock = threading.Lock()
+_folders = []  # removed at the end of the program at the latest
+_ending = threading.Event()
 
 
 def spawn(argv, **more):
     """A child in a session of its own, killed at the end of the program at the latest."""
-    process = subprocess.Popen(argv, start_new_session=True, **more)
-    with _living_lock:
+    with _living_lock:  # what is not in the list when it is gone through has not been started
+        if _ending.is_set():
+            raise AssertionError("the program is being ended")
+        process = subprocess.Popen(argv, start_new_session=True, **more)
         _living[:] = [p for p in _living if p.poll() is None] + [process]
     return process
 
@@ -76,6 +80,36 @@ def kill_living():
                 except ProcessLookupError:
                     pass
                 process.wait()
+
+
+def folder_remove(folder):
+    """Also while the last processes of a killed server write into it."""
+    for _ in range(50):
+        shutil.rmtree(folder, True)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.05)
+
+
+def end_on_signals():
+    """SIGTERM and SIGINT end the program, and with it all that it started. A thread of its own does
+    that: a handler runs inside whatever the main thread is doing, and would wait for ever for a lock
+    that the main thread holds (that of a process which it waits for, say)."""
+    taken, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def wait_for_one():
+        os.read(taken, 1)
+        _ending.set()
+        kill_living()
+        for folder in _folders:
+            folder_remove(folder)
+        os._exit(130)
+
+    threading.Thread(target=wait_for_one, daemon=True).start()
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
 
 
 def session_members(leaders):
@@ -112,6 +146,7 @@ class Cluster:
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="sge")
+        _folders.append(self.folder)
         self.data = self.folder + "/data"
         self.log = self.folder + "/postgresql.log"
         self.process = None
@@ -720,6 +755,7 @@ class Env:
     def __init__(self, cluster, name):
         self.cluster, self.name = cluster, name
         self.folder = tempfile.mkdtemp(prefix="sge")
+        _folders.append(self.folder)
         self.database = cluster.database()
         self.uri = cluster.uri(self.database)
         self.session = Session(cluster.folder, self.database, "postgres")
@@ -1067,16 +1103,10 @@ def main(parallel=3):
     wanted = [f for f in _cases
               if not sys.argv[1:] or any(re.search(p, f.__name__) for p in sys.argv[1:])]
     failures = passed = 0
-    cluster = Cluster()
-
-    def ended(number, frame):
-        kill_living()
-        cluster.remove()
-        os._exit(130)
-
-    signal.signal(signal.SIGTERM, ended)
-    signal.signal(signal.SIGINT, ended)
+    cluster = None
+    end_on_signals()
     try:
+        cluster = Cluster()
         with ThreadPoolExecutor(parallel) as pool:
             jobs = [(f, pool.submit(run_case, cluster, f)) for f in wanted if not f.alone]
             results = [(f, job.result()) for f, job in jobs]
@@ -1092,7 +1122,10 @@ def main(parallel=3):
                 print("ok   %-50s %.1f s" % (f.__name__, seconds))
             sys.stdout.flush()
     finally:
-        cluster.remove()
+        while _ending.is_set():  # what fails now fails because of that; the program ends by itself
+            time.sleep(1)
+        if cluster:
+            cluster.remove()
         kill_living()
     print("%d passed, %d failed" % (passed, failures))
     sys.exit(1 if failures or not passed else 0)

@@ -2,6 +2,7 @@
 """A person's word: bound to the exact request, used once, by the right person, and durable."""
 
 import json
+import re
 
 from lib import Answer, case, main, wait_until
 
@@ -55,6 +56,9 @@ def exact_request(env):
     why = env.rows("select waiting_for, step_id from saga.why_waiting where run_id = 'g1'")
     assert why == [{"waiting_for": "approval", "step_id": "pay"}], why
     shown = daemon.ctl("approvals")
+    # It expires in an hour: today, unless that is past midnight.
+    assert re.search(r"asked by   uid:0, may be decided by anyone until (\d{4}-\d\d-\d\dT)?"
+                     r"\d\d:\d\d:\d\dZ \(in (59m \d\ds|1h 00m)\)\n", shown.out), shown
     assert "Pay 1990?" in shown.out and row["request_hash"][:12] in shown.out, shown
     assert "S3cr3t" not in shown.out
     wrong = daemon.ctl("approve", "g1", "pay", "--hash", "0" * 12, "--reason", "x")
@@ -74,6 +78,15 @@ def exact_request(env):
     assert sends[0].headers["x-token"] == "S3cr3t-t0ken"
     row = env.rows("select * from saga.approvals where run_id = 'g1'")[0]
     assert (row["state"], row["actor"], row["reason"]) == ("approved", "uid:0", "looked at it"), row
+    # The request was claimed when it was asked for, and is told as claimed when it could be sent.
+    told = [(row["what"], row["detail"]) for row in env.rows(
+        "select what, detail from saga.timeline where run_id = 'g1' and step_id = 'pay' order by seq")]
+    assert [what for what, _ in told] == [
+        "approval asked", "approve", "claimed", "attempt applied", "applied"], told
+    assert told[0][1].startswith("of anyone, until 20"), told
+    assert told[2][1] == "g1:pay:execute", told
+    said = daemon.ctl("events", "g1").out
+    assert said.index("approval asked") < said.index("looked at it") < said.index("g1:pay:execute")
     # The same decision again is obeyed already, another one has lost.
     assert daemon.ctl("approve", "g1", "pay", "--hash", row["request_hash"], "--reason", "x").code == 9
     late = daemon.ctl("reject", "g1", "pay", "--reason", "x")
@@ -160,6 +173,10 @@ def by_whom(env):
         assert env.wait_state(name) == "completed"
         row = env.rows("select actor from saga.approvals where run_id = '%s'" % name)[0]
         assert row["actor"] == "role:ada", row
+        told = [(row["actor"], row["reason"], row["outcome"][:8]) for row in env.rows(
+            "select * from saga.audit where run_id = '%s' and verb = 'approve' order by no" % name)]
+        assert told == [("uid:0", "x", "refused:"), ("role:postgres", "same person", "refused:"),
+                        ("role:ada", "I am ada", "done")], told
     env.sql("drop role ada")
 
 

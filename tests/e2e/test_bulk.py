@@ -4,6 +4,7 @@ on with after a crash."""
 
 import os
 import pty
+import re
 import subprocess
 import threading
 import time
@@ -227,8 +228,60 @@ def stopped_by_a_person(env):
     assert done["state"] == "stopped" and done["released"] < 10, done
     assert daemon.ctl("bulk").out.split("\n")[1].startswith(id)
     assert daemon.ctl("bulk", "show", id, "--json").json()["stopped"] == done["stopped"]
-    assert daemon.ctl("bulk", "show", "nope").code == 3
-    assert daemon.ctl("bulk", "stop", "nope").code == 3
+    assert daemon.ctl("bulk", "stop", id).code == 0  # it has what it wants
+    for what in ("show", "stop"):
+        result = daemon.ctl("bulk", what, "nope")
+        assert result.code == 3, result
+        assert 'no verb for many runs "nope": sagactl bulk lists them' in result.err, result
+    report = daemon.ctl("bulk", "show", id).out
+    assert report.splitlines()[0].startswith(id + "  abandon  stopped  "), report
+    for said in (r"asked for +20\S+Z \(\S+ ago\) by uid:", r"reason +a test", r"rate +5 a second$",
+                 r'runs +\{"state":"parked"\}', r"ended +20\S+Z \("):
+        assert re.search("^" + said, report, re.M), (said, report)
+    assert "bulk stop" not in report, report
+
+
+@case
+def one_that_is_over_cannot_be_stopped(env):
+    """While it works it says how to stop it; a stop after all were asked is told that it is late."""
+    _, daemon, _ = world(env, 4)
+    id = begun(daemon, "abandon", {"state": "parked"}, rate=1)
+    report = daemon.ctl("bulk", "show", id).out
+    assert "  sagactl bulk stop %s  " % id in report and "not asked for yet" in report, report
+    assert re.search(r"^rate +1 a second; the \d to come takes? about \d", report, re.M), report
+    assert over(daemon, id)["state"] == "done"
+    result = daemon.ctl("bulk", "stop", id)
+    assert result.code == 9 and "nothing left to stop" in result.err, result
+    assert daemon.http("GET", "/v1/bulk/" + id).json()["stopped"] is None
+
+
+@case
+def lost_is_not_refused(env):
+    """A run that retention removed before its turn came is lost; nobody refused, so that it does not
+    count towards the share at which it stops."""
+    ledger, daemon, _ = world(env, 0)
+    ledger.always("/b", Answer())
+    env.keys_known = False
+    ids = ["x%02d" % n for n in range(14)]
+    for id in ids:
+        daemon.start_run("flow", {}, id)
+    env.wait_all(14)
+    wait_until("definitions are read", lambda: env.sql(
+        "select count(*) from saga.workflow where not retain_known") == "0")
+    gone = ids[1:]
+    reply = bulk(daemon, "cancel", {"run_ids": ids}, rate=1, max_error_share=0.1)
+    assert reply.status == 202, reply
+    for id in gone:
+        assert env.sql("select saga.retire_v1(l.lane, l.epoch, s.shard, array['%s'], interval '0', "
+                       "now() + interval '1 day') from saga.shard s join saga.lane l using (lane_no) "
+                       "where s.shard = saga.shard_of('%s')" % (id, id)) in ("0", "1")
+    done = over(daemon, reply.json()["bulk_id"])
+    assert done["state"] == "done" and done["done"] == 0, done
+    assert done["lost"] >= 10 and done["lost"] + done["refused"] == 14, done
+    assert {w["outcome"] for w in done["refusals"]} == {"lost", "refused"}, done
+    assert env.sql("select count(*) from saga.bulk_runs where outcome = 'lost'") == str(done["lost"])
+    out = daemon.ctl("bulk", "show", done["bulk_id"]).out
+    assert " %d refused, %d lost\n" % (done["refused"], done["lost"]) in out, out
 
 
 @case
@@ -339,7 +392,7 @@ def by_hand(env):
     assert set(env.states().values()) == {"parked"}
     assert daemon.ctl("abandon", "r000", "r001", "--reason", "x", "--yes").code == 0
     result = daemon.ctl("retry", "r000", "r002", "--reason", "x", "--yes")
-    assert result.code == 1 and "r000        the run is abandoned" in result.out, result
+    assert result.code == 1 and "r000  refused  the run is abandoned" in result.out, result
     assert "1 of 2 done, 1 refused" in result.out
     result = daemon.ctl("cancel", "r000", "r001", "--reason", "x", "--yes", "--json")
     assert result.code == 9 and result.json()["refused"] == 2, result

@@ -80,7 +80,9 @@ def a_comp_2(env):
     assert paths(ledger) == ["a", "b", "c", "undo_b"]
     (dead,) = env.rows("select * from saga.dead_letters")
     assert dead["reason"] == "compensation_failed" and dead["step_id"] == "b", dead
-    assert dead["error"]["step"] == "c" and dead["error"]["code"] == "NO", dead
+    assert dead["error"]["step"] == "b" and dead["error"]["code"] == "REFUND_CLOSED", dead
+    first = daemon.show("comp2")["error"]  # why it turned back stays the run's own error
+    assert first["step"] == "c" and first["code"] == "NO", first
     undo = next(e for e in dead["effects"]
                 if e["step"] == "b" and e["direction"] == "compensate")
     assert undo["error"]["code"] == "REFUND_CLOSED", undo

@@ -2,6 +2,7 @@
 """Loops with a real daemon: many items, killed in the middle, undone exactly once; what people see
 of them."""
 
+import hashlib
 import json
 import os
 
@@ -206,6 +207,41 @@ def too_many_or_the_same(env):
     error = daemon.show(run)["error"]
     assert 'items 0 and 2 have the same key "x"' in error["message"], error
     assert not effects(ledger, "/send/")
+
+
+@case
+def items_with_strange_names(env):
+    """Where the name of an item in keys is a hash, people are told what it was made of, wherever they
+    look; a name that is told by its key is not told twice."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\nsteps:\n"
+                 "  - {id: send, on_failure: park, for_each: input.list, key_by: item.who,\n"
+                 "     action: {post: svc/send, body: {who: \"${{ item.who }}\"}}, "
+                 "compensate: {none: mail}}\n")
+    ledger.script("/send", Answer(200), Answer(200), Answer(422, {"code": "NO"}))
+    names = ["plain-1", "Ada \u00c4", "a/b", "x" * 90]
+    daemon.start_run("flow", {"list": [{"who": name} for name in names]}, "r1")
+    assert env.wait_state("r1") == "parked"
+    hashes = {name: hashlib.sha256(name.encode()).hexdigest()[:32] for name in names}
+    steps = {step["id"]: step["item_text"] for step in daemon.show("r1")["steps"]}
+    assert steps == {"send": None, "send.plain-1": None, "send." + hashes["Ada \u00c4"]: "Ada \u00c4",
+                     "send." + hashes["a/b"]: "a/b"}, steps
+    views = "select distinct step_id, item_text from saga.%s where run_id = 'r1' and step_id is not null"
+    for view in ("steps", "timeline"):
+        told = {row["step_id"]: row["item_text"] for row in env.rows(views % view)}
+        assert told == steps, (view, told)
+    failed = "send.%s (a/b)" % hashes["a/b"]
+    for args in (["show", "r1"], ["events", "r1"], ["dead", "show", "r1"], ["explain", "r1"]):
+        out = daemon.ctl(*args).out
+        assert failed in out and "(plain-1)" not in out, (args, out)
+    assert "(Ada \u00c4)" in daemon.ctl("show", "r1").out
+    assert daemon.verb("r1", "skip", step="send." + hashes["a/b"]).status == 200
+    assert env.wait_state("r1") == "completed"
+    last = daemon.show("r1")["steps"][-1]
+    assert last["item_text"] == "x" * 60 + "...", last
+    items = env.rows("select items from saga.effect where run_id = 'r1' and item = ''")[0]["items"]
+    assert [len(item) for item in items] == [2, 3, 3, 3], items
 
 
 if __name__ == "__main__":

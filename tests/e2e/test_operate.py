@@ -2,6 +2,7 @@
 """The operator's hand: every verb in every state, corrected input, callbacks, races, and the account
 that a parked run gives of itself."""
 
+import re
 import threading
 import time
 
@@ -146,36 +147,36 @@ class States:
         return self.daemon.ctl(verb, run, *more, "--reason", "a test")
 
 
-# How each verb ends in each state: the answer, that of its repetition (not of retry: by then the run
-# goes on), and where the run is then, if it is somewhere else.
+# How each verb ends in each state: the answer, that of its repetition (a retry: while the run goes on
+# by it), and where the run is then, if it is somewhere else.
 TABLE = """
             pause    resume   cancel               compensate           abandon           retry              settle                skip                  signal
-queued      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200
-claimed     200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409                409 409               409 409               200 200
-paused      200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409                409 409               409 409               200 200
-retrying    200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200
-timer       200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200
-signal      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200 completed
-worker      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200
-asked       200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409                200 200 completed     409 409               200 200
-back        200 200  200 200  200 200              200 200              200 200 abandoned 409                409 409               409 409               409 409
-unknown     200 200  200 200  200 200              200 200              200 200 abandoned 409                200 200 completed     200 200 completed     200 200
-failed      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200                409 409               200 200 completed     200 200
-repair      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200                409 409               200 200 completed     200 200
-conflict    200 200  200 200  200 200              200 200              200 200 abandoned 409                200 200 completed     200 200 completed     200 200
-stuck       200 200  200 200  200 200              200 200              200 200 abandoned 200                409 409               200 200 compensated   409 409
-pivot       200 200  200 200  409 409              409 409              200 200 abandoned 200                409 409               200 200 completed     200 200
-budget      200 200  200 200  200 200              200 200              200 200 abandoned 200                409 409               200 200 compensated   409 409
-late        200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409                409 409               409 409               200 200
-completed   409 409  409 409  409 409              409 409              409 409           409                409 409               409 409               409 409
-window      409 409  409 409  409 409              200 200 compensated  409 409           409                409 409               409 409               409 409
-compensated 409 409  409 409  200 200              200 200              409 409           409                409 409               409 409               409 409
-abandoned   409 409  409 409  409 409              409 409              200 200           409                409 409               409 409               409 409
+queued      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
+claimed     200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409 409            409 409               409 409               200 200
+paused      200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409 409            409 409               409 409               200 200
+retrying    200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
+timer       200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
+signal      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200 completed
+worker      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
+asked       200 200  200 200  200 200 compensating 200 200 compensating 200 200 abandoned 409 409            200 200 completed     409 409               200 200
+back        200 200  200 200  200 200              200 200              200 200 abandoned 409 409            409 409               409 409               409 409
+unknown     200 200  200 200  200 200              200 200              200 200 abandoned 409 409            200 200 completed     200 200 completed     200 200
+failed      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200 200            409 409               200 200 completed     200 200
+repair      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200 200            409 409               200 200 completed     200 200
+conflict    200 200  200 200  200 200              200 200              200 200 abandoned 409 409            200 200 completed     200 200 completed     200 200
+stuck       200 200  200 200  200 200              200 200              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
+pivot       200 200  200 200  409 409              409 409              200 200 abandoned 200 200            409 409               200 200 completed     200 200
+budget      200 200  200 200  200 200              200 200              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
+late        200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
+completed   409 409  409 409  409 409              409 409              409 409           409 409            409 409               409 409               409 409
+window      409 409  409 409  409 409              200 200 compensated  409 409           409 409            409 409               409 409               409 409
+compensated 409 409  409 409  200 200              200 200              409 409           409 409            409 409               409 409               409 409
+abandoned   409 409  409 409  409 409              409 409              200 200           409 409            409 409               409 409               409 409
 """
 
 
 def table():
-    """{kind: {verb: (first, again or None, state)}}"""
+    """{kind: {verb: (first, again, state)}}"""
     found = {}
     for line in TABLE.strip().split("\n")[1:]:
         words = line.split()
@@ -183,7 +184,7 @@ def table():
         found[kind] = {}
         for verb in VERBS:
             first = int(words.pop(0))
-            again = int(words.pop(0)) if verb != "retry" else None
+            again = int(words.pop(0))
             state = words.pop(0) if words and not words[0].isdigit() else STATES[kind]
             found[kind][verb] = (first, again, state)
         assert not words, line
@@ -212,10 +213,9 @@ def verbs_apart(env):
             said = states.act(kind, verb)
             if said.status != first or (first == 409 and not said.json()["detail"]):
                 wrong.append("%s of %s: %r, not %d" % (verb, kind, said, first))
-            if again:
-                repeated = states.by_hand(kind, verb)
-                if repeated.code != {200: 0, 409: 9}[again]:
-                    wrong.append("%s of %s again: %r, not %d" % (verb, kind, repeated, again))
+            repeated = states.by_hand(kind, verb)
+            if repeated.code != {200: 0, 409: 9}[again]:
+                wrong.append("%s of %s again: %r, not %d" % (verb, kind, repeated, again))
             if verb == "retry" and first == 200:
                 state = None
             if state and not reached(env, "%s.%s" % (kind, verb), state):
@@ -458,6 +458,143 @@ def until_when_it_may_be_undone(env):
     assert daemon.show("never")["undoable_until"] is None
     result = daemon.ctl("compensate", "never", "--reason", "sent back")
     assert result.code == 9 and "compensatable_for" in result.err, result
+
+
+@case
+def what_stopped_it_after_a_refusal(env):
+    """Where one step's refusal turned the run back and another's undo is refused, the list tells
+    the error of the step that it names; the first failure stands beside why it turned back."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\nsteps:\n"
+                 "  - {id: charge, action: {post: svc/charge}, compensate: {post: svc/refund}}\n"
+                 "  - {id: ship, action: {post: svc/ship}, compensate: {post: svc/unship}}\n")
+    ledger.always("/ship", Answer(422, {"code": "no_address", "message": "where to?"}))
+    ledger.always("/refund", Answer(409, {"code": "refund_closed", "message": "closed on Monday"}))
+    daemon.start_run("flow", {}, "r1")
+    assert env.wait_state("r1") == "parked"
+    (line,) = [line for line in daemon.ctl("dead").out.splitlines() if line.startswith("r1 ")]
+    assert re.search(r" charge .* 409 refund_closed: closed on Monday$", line), line
+    assert daemon.show("r1")["error"]["code"] == "no_address"
+    for args in (["show", "r1"], ["dead", "show", "r1"]):
+        out = daemon.ctl(*args).out
+        assert re.search("^ *error +charge: 409 refund_closed: closed on Monday$", out, re.M), out
+        assert re.search(r"^ *turned back +a step was refused for good "
+                         r"\(ship: 422 no_address: where to\?\)$", out, re.M), out
+
+
+@case
+def what_stopped_it(env):
+    """Where a person's word turned a run back and its refund is refused, the error is the refund's;
+    the person's reason stands beside why it turned back. After a retry both refusals are told."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\n"
+                 "compensatable_for: 1h\nsteps:\n"
+                 "  - {id: charge, action: {post: svc/charge}, compensate: {post: svc/refund}}\n")
+    ledger.always("/refund", Answer(409, {"code": "refund_closed", "message": "closed on Monday"}))
+    daemon.start_run("flow", {}, "r1")
+    assert env.wait_state("r1") == "completed"
+    assert daemon.ctl("compensate", "r1", "--reason", "sent back").code == 0
+    assert env.wait_state("r1") == "parked"
+    (dead,) = env.rows("select error from saga.dead_letters")
+    assert (dead["error"]["step"], dead["error"]["code"]) == ("charge", "refund_closed"), dead
+    assert env.sql("select detail from saga.why_not_compensated where run_id = 'r1'") == \
+        "409 refund_closed: closed on Monday"
+    assert env.sql("select step_id from saga.stuck where run_id = 'r1'") == "charge"
+    alert = env.rows("select saga.alerts_take_v1('a test', -1, array['parked']) as told")[0]["told"]
+    assert [run["code"] for run in alert["parked"]["runs"]] == ["refund_closed"], alert
+    own = daemon.show("r1")["error"]
+    assert (own["step"], own["code"], own["message"]) == (None, "operator", "sent back"), own
+    error = "charge: 409 refund_closed: closed on Monday"
+    for args in (["show", "r1"], ["wait", "r1"], ["dead", "show", "r1"]):
+        out = daemon.ctl(*args).out
+        assert re.search("^ *error +" + error, out, re.M), (args, out)
+        assert "operator: sent back" not in out, (args, out)
+    assert "409 refund_closed" in daemon.ctl("dead").out
+    for args in (["show", "r1"], ["dead", "show", "r1"]):
+        assert "an operator asked for it (sent back)" in daemon.ctl(*args).out, args
+    explained = daemon.ctl("explain", "r1").out
+    assert "turned back: an operator asked for it (sent back)" in explained, explained
+    assert daemon.ctl("retry", "r1", "--reason", "asked again").code == 0
+    wait_until("refused again", lambda: len(ledger.seen(path="/refund")) == 2)
+    wait_until("parked again", lambda: env.state("r1") == "parked")
+    told = [(row["what"], row["detail"]) for row in env.rows(
+        "select what, detail from saga.timeline where run_id = 'r1' order by seq")]
+    refused = [detail for what, detail in told if what == "compensation refused"]
+    assert refused == ["409 refund_closed: closed on Monday"] * 2, told
+
+
+@case
+def retry_that_comes_again(env):
+    """The same retry again, while the run goes on by it, is told that it was obeyed: by the socket,
+    by SQL and with inputs. Another person's, reason's or input's is not the same, nor is it after
+    something else was decided; what went on is not disturbed."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    daemon.apply("workflow: flow\nservices: {svc: {url: \"http://127.0.0.1:1\"}}\nsteps:\n"
+                 "  - {id: a, on_failure: park, timeout: 10m, action: {post: svc/a, body: "
+                 "{n: \"${{ input.n }}\"}}, compensate: {none: nothing}}\n")
+    gate = threading.Event()
+    env.closers.append(gate.set)
+
+    def parked(run):
+        ledger.script("/a", Answer(422), Answer(200, gate=gate))
+        daemon.start_run("flow", {"n": 1}, run)
+        assert env.wait_state(run) == "parked"
+
+    def asked(run):
+        return len([r for r in ledger.seen(path="/a") if r.key.startswith(run + ":")])
+
+    parked("plain")
+    assert daemon.verb("plain", "retry", reason="mended").status == 200
+    wait_until("it is sent again", lambda: asked("plain") == 2)
+    again = daemon.verb("plain", "retry", reason="mended")
+    assert again.status == 200 and again.json()["state"] == "running", again
+    assert daemon.verb("plain", "retry", reason="other").status == 409
+    assert daemon.verb("plain", "retry", reason="mended", input={"n": 2}).status == 409
+    assert daemon.verb("plain", "retry", reason="mended", step_input={"n": 2}).status == 409
+    by_sql = env.sql("select saga.retry('plain', 'mended')")  # another person
+    wait_until("it is refused", lambda: env.sql(
+        "select outcome || ':' || code from saga.requests where id = '%s'" % by_sql) ==
+        "refused:conflict")
+    refused = env.sql("select count(*) from saga.audit where run_id = 'plain' and verb = 'retry' and "
+                      "outcome like 'refused%'")
+    assert refused == "4", refused
+
+    parked("inputs")
+    for more, answer in (({"input": {"n": 2.50}}, 200), ({"input": {"n": 2.50}}, 200),
+                         ({"input": {"n": 3}}, 409), ({}, 409)):
+        reply = daemon.verb("inputs", "retry", reason="mended", **more)
+        assert reply.status == answer, (more, reply)
+    parked("step")
+    for more, answer in (({"step_input": {"n": 9}}, 200), ({"step_input": {"n": 9}}, 200),
+                         ({"step_input": {"n": 8}}, 409), ({}, 409)):
+        reply = daemon.verb("step", "retry", reason="mended", **more)
+        assert reply.status == answer, (more, reply)
+
+    parked("sql")
+    for reason, outcome in (("by hand", "done"), ("by hand", "done"), ("else", "refused")):
+        id = env.sql("select saga.retry('sql', '%s')" % reason)
+        wait_until("it is decided", lambda: env.sql(
+            "select outcome from saga.requests where id = '%s' and outcome is not null" % id))
+        assert env.sql("select outcome from saga.requests where id = '%s'" % id) == outcome
+    assert daemon.ctl("pause", "plain", "--reason", "a look").code == 0
+    assert daemon.verb("plain", "retry", reason="mended").status == 200  # nothing was decided by that
+    assert daemon.verb("plain", "resume", reason="seen").status == 200
+    gate.set()
+    for run in ("plain", "inputs", "step", "sql"):
+        assert env.wait_state(run) == "completed"
+        assert asked(run) == 2, (run, asked(run))
+    late = daemon.verb("plain", "retry", reason="mended")
+    assert late.status == 200 and late.json()["state"] == "completed", late
+    gate.clear()
+    parked("turned")
+    assert daemon.verb("turned", "retry", reason="mended").status == 200
+    assert daemon.verb("turned", "cancel", reason="no more").status == 200
+    assert daemon.verb("turned", "retry", reason="mended").status == 409
+    gate.set()
+    assert env.wait_state("turned") == "compensated"
 
 
 # --- after a retry ---------------------------------------------------------------------------------

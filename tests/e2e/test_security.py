@@ -201,6 +201,47 @@ def signatures_are_checked(env):
 
 
 @case
+def denied_acts_are_kept_within_bounds(env):
+    """Who asks for what is not theirs stands in the audit; a flood of it does not: of one person ten
+    an hour, and the next row that is kept tells how many were not. Reading and submitting are no acts
+    of operators."""
+    env.ledger("svc")
+    daemon = opened(env, "roles: {read: [uid:65534], operate: [uid:5003]}\n")
+    daemon.apply(ONE)
+
+    def asks(n, method, path, body='{"reason": "let me"}'):
+        for _ in range(n):
+            assert as_nobody_http(daemon, method, path, body)[0] == 403
+
+    asks(1, "POST", "/v1/runs", "{}")
+    asks(1, "POST", "/v1/runs/r1/signal", '{"name": "go"}')
+    asks(1, "POST", "/v1/runs/r1/steps/act/approve")
+    asks(1, "POST", "/v1/runs:abandon", '{"filter": {"state": "parked"}, "reason": "all"}')
+    asks(1, "PUT", "/v1/workflows", "workflow: mine")
+    asks(1, "POST", "/v1/runs/%s/cancel" % ("x" * 4000), "no JSON")
+    rows = [row for row in env.rows("select verb, actor, run_id, step_id, reason, outcome, chain "
+                                    "from saga.audit order by at") if row["actor"] == "uid:65534"]
+    assert [(row["verb"], row["run_id"], row["step_id"], row["reason"]) for row in rows] == [
+        ("approve", "r1", "act", "let me"), ("abandon", None, None, "all"),
+        ("apply", None, None, ""), ("cancel", None, None, "")], rows
+    assert rows[0]["outcome"] == 'refused: this needs the role "operate"; uid:65534 has "read"', rows
+    assert [row["chain"] for row in rows[1:]] == [64, 64, 64], rows
+    asks(30, "POST", "/v1/runs/r1/cancel")
+    count = "select count(*) from saga.audit where actor = '%s'"
+    assert env.sql(count % "uid:65534") == "10", acts(env)
+    assert "uid:65534 is refused so often" in daemon.log(), daemon.log()
+    for uid, kept in ((5004, "1"), (5005, "1")):
+        done = as_user(daemon, uid, "cancel", "r1", "--reason", "me too")
+        assert done.returncode == 4, done
+        assert env.sql(count % ("uid:%d" % uid)) == kept, acts(env)
+    told = [row["outcome"] for row in env.rows("select outcome from saga.audit where actor in "
+                                               "('uid:5004', 'uid:5005') order by at")]
+    assert told[0].endswith("(24 others before were not kept)"), told
+    assert "others" not in told[1], told
+    assert not verify(env)
+
+
+@case
 def acts_are_kept_in_order(env):
     """Every verb stands in the audit with who, why and what came of it: by the socket, by SQL, done
     and refused; what the engine does by itself does not."""

@@ -3,6 +3,7 @@
 
 import os
 import random
+import re
 import threading
 import time
 
@@ -122,6 +123,23 @@ steps:
     assert daemon.submit("note", {"text": evil}, wait=10).json()["state"] == "completed"
     stored = env.rows("select what from public.entries order by id desc limit 1")
     assert stored[0]["what"] == evil, stored
+
+
+@case
+def help_can_be_followed(env):
+    """Every query of saga.help runs as it stands, for who reads too, and every view is in it."""
+    queries = [query for row in env.rows("select try_this from saga.help")
+               for query in row["try_this"].split("; ") if query.startswith("select * from saga.")
+               or re.match("select [a-z_, ]+ from saga", query)]
+    assert len(queries) > 20, queries
+    for query in queries:
+        env.sql("set role saga_reader; %s; reset role" % query)
+    views = {row["view"] for row in env.rows(
+        "select table_name as view from information_schema.views where table_schema = 'saga' "
+        "and table_name !~ '_v[0-9]+$'")}
+    missing = {view for view in views
+               if not any(re.search(r"saga\.%s\b" % view, query) for query in queries)}
+    assert missing <= {"help"}, missing
 
 
 @case

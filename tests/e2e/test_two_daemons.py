@@ -198,6 +198,65 @@ def verbs_at_the_other_daemon(env):
     env.sequential = False  # a skipped undo has no times of its own
 
 
+ASKS = """
+workflow: asks
+services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+input: {type: object, required: [n], properties: {n: {type: integer}}}
+steps:
+  - id: pay
+    on_failure: park
+    approve: {expires: 1h}
+    action: {post: svc/pay, body: {n: "${{ input.n }}"}}
+    compensate: {post: svc/undo_pay}
+"""
+
+
+@case
+def words_and_refusals_of_the_other_daemon(env):
+    """An approval given at the daemon that does not own the run is obeyed there; what is refused is
+    refused with the status and code that the owner gives, which saga.requests keeps."""
+    ledger, a, b = pair(env, ASKS, ASKS.replace("asks", "others").replace("{expires", "{by: other, "
+                                                                         "expires"))
+    for at, owned, other in ((a, b, "b"), (b, a, "a")):
+        run, gone = id_owned_by(env, other, "asks-" + other), id_owned_by(env, other, "none")
+        mine = id_owned_by(env, other, "mine-" + other)
+        at.start_run("others", {"n": 1}, mine)
+        at.start_run("asks", {"n": 1}, run)
+        wait_until("a person is asked", lambda: env.sql(
+            "select request_hash from saga.pending_approvals where run_id = '%s'" % run))
+        hash = env.sql("select request_hash from saga.pending_approvals where run_id = '%s'" % run)
+        ledger.script("/pay", Answer(422, {"code": "no"}))
+        acts = [(run, "approve", "pay", {"hash": "0" * 64}, 409, "conflict"),
+                (run, "approve", "nothing", {"hash": hash}, 404, "not_found"),
+                (gone, "approve", "pay", {"hash": hash}, 404, "not_found"),
+                (mine, "approve", "pay", {}, 403, "permission"),
+                (run, "reject", "pay.3", {}, 404, "not_found"),
+                (run, "approve", "pay", {"hash": hash}, 200, None),
+                (run, "retry", None, {"input": {"n": "one"}}, 422, "invalid"),
+                (run, "settle", "never", {"applied": True}, 404, "not_found"),
+                (run, "settle", "pay", {"applied": True}, 409, "conflict"),
+                (gone, "signal", None, {"name": "go"}, 404, "not_found"),
+                (run, "signal", None, {"name": "no name!"}, 422, "invalid")]
+        for id, verb, step, body, status, code in acts:
+            said = []
+            for daemon in (at,) if status == 200 else (at, owned):
+                place = "/v1/runs/%s%s/%s" % (id, "/steps/" + step if step else "", verb)
+                body = body if verb == "signal" else {"reason": "a test", **body}
+                reply = daemon.http("POST", place, body)
+                assert reply.status == status, (verb, step, daemon.name, reply)
+                said.append((reply.json().get("code"), reply.json().get("detail")))
+            assert len(set(said)) == 1 and said[0][0] == code, said
+            kept = env.rows("select outcome, code, answer from saga.requests where run_id = '%s' and "
+                            "kind = '%s' order by at desc limit 1" % (id, verb))
+            assert [row["code"] for row in kept] == [code], (verb, kept)
+            assert (kept[0]["outcome"] == "done") == (status == 200), (verb, kept)
+            if status == 200:
+                assert env.wait_state(run) == "parked"
+        assert at.verb(mine, "cancel").status == 200
+        approval = env.rows("select state, actor from saga.approvals where run_id = '%s'" % run)
+        assert approval == [{"state": "approved", "actor": "uid:%d" % os.geteuid()}], approval
+
+
 @case
 def applied_at_the_other_daemon(env):
     """What was applied at one daemon can be started at the other in the next moment."""

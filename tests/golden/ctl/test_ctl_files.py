@@ -149,6 +149,17 @@ class Validate(CtlCase):
         result = self.ctl("explain", "E999")
         self.assert_exit(3, result)
         self.assertEqual("", result.out)
+        self.assertIn("a code is E (an error) or W (a warning)", result.err)
+        result = self.ctl("explain", "W099")
+        self.assert_exit(3, result)
+        self.assertIn("of its kind there are W001\n", result.err)
+        # what could be a run's id is looked for; then it is told what a code is like
+        for word, said in (("X999", "a code is E"), ("e301", "sagactl explain E301")):
+            result = self.ctl("explain", word, env={"SAGA_SOCKET": "/nowhere"})
+            self.assert_exit(8, result)
+            self.assertIn(said, result.err)
+            self.assertEqual("", result.out)
+        self.assertNotIn("code", self.ctl("explain", "x99", env={"SAGA_SOCKET": "/nowhere"}).err)
 
     def test_explain_every_code(self):
         """Every code that the compiler's sources use can be explained."""

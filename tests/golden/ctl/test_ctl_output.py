@@ -176,10 +176,16 @@ class Output(CtlCase):
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
         bulk = {"bulk_id": "b1", "verb": "retry", "state": "done", "total": 2, "released": 2,
-                "done": 1, "refused": 1, "stopped": None, "filter": {}, "reason": "x",
+                "done": 1, "refused": 1, "lost": 0, "stopped": None, "filter": {"state": "parked"},
+                "reason": "x", "rate": 10, "max_error_share": 0.2,
                 "actor": "uid:7", "at": at(-9), "ended_at": at(-8),
-                "refusals": [{"run_id": "order-2", "answer": "the run is running, only a parked "
-                              "run can be retried"}]}
+                "refusals": [{"run_id": "order-2", "outcome": "refused", "answer": "the run is "
+                              "running, only a parked run can be retried"}]}
+        self.fake.on("GET", "/v1/bulk/b2", {
+            **bulk, "bulk_id": "b2", "verb": "abandon", "state": "working", "total": 100,
+            "released": 40, "done": 36, "refused": 1, "lost": 1, "rate": 0.5, "ended_at": None,
+            "refusals": [*bulk["refusals"], {"run_id": "order-3", "outcome": "lost",
+                                             "answer": "there is no such run"}]})
         self.fake.on("GET", "/v1/bulk", {"bulk": [bulk]})
         self.fake.on("GET", "/v1/bulk/b1", bulk)
         self.fake.on("POST", "/v1/bulk/b1/stop", {**bulk, "stopped": "stopped by uid:7"})
@@ -340,6 +346,7 @@ class Output(CtlCase):
                 ("show_parked", ["show", "order-1"]), ("show_completed", ["show", "order-3"]),
                 ("show_wide", ["show", "order-3", "-o", "wide"]),
                 ("bulk", ["bulk"]), ("bulk_show", ["bulk", "show", "b1"]),
+                ("bulk_show_working", ["bulk", "show", "b2"]),
                 ("show_corrected", ["show", "mended-1"]),
                 ("dead_show_wide", ["dead", "show", "order-1", "-o", "wide"]),
                 ("show_loop", ["show", "order-4"]),

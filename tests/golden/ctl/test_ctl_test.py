@@ -371,8 +371,10 @@ tests:
         document = json.loads(self.play("pay.yaml", "-o", "json").out)
         self.assertEqual([said], document["tests"][0]["notes"])
         result = self.play("--faults", "pay.yaml")
-        self.assertEqual(1, result.out.split("\n  request lost\n")[0].count(said))
-        self.assert_exit(0, result)
+        failed, table = result.out.split("\n  request lost\n")[0].split("\n  CALL ", 1)
+        self.assertEqual((1, 1), (failed.count(said), table.count(said)))
+        self.assertIn("every promise held", result.out)
+        self.assert_exit(1, result)
 
     def test_questions_kinds(self):
         """Programs and statements are asked, about items of loops and workers' tasks too."""
@@ -630,6 +632,25 @@ tests:
         lines = self.play("--faults", "trip.test.yaml", "-o", "jsonl").out.splitlines()
         self.assertEqual(3, len(lines))
 
+    def test_faults_and_a_wrong_expectation(self):
+        """A test that fails fails with --faults too: told above the table, and by the exit code."""
+        self.write("trip.test.yaml", TESTS.replace("state: completed", "state: compensated", 1))
+        result = self.play("--faults", "trip.test.yaml")
+        self.assert_exit(1, result)
+        alone = self.play("trip.test.yaml")
+        self.assert_exit(1, alone)
+        start = alone.out.index("  FAIL  ")
+        self.assertIn(alone.out[start:alone.out.index("what happened", start)], result.out)
+        self.assertEqual(1, result.out.count("  FAIL  "))
+        self.assertNotIn("  ok    ", result.out)
+        self.assertRegex(result.out, "walks, every promise held; tests without faults: "
+                                     "2 passed, 1 failed\n$")
+        document = json.loads(self.play("--faults", "trip.test.yaml", "--json").out)
+        self.assertEqual((0, 2, 1), tuple(document[k] for k in ("broken", "passed", "failed")))
+        self.assertEqual(["all goes well"], [test["name"] for test in document["tests"]])
+        named = self.play("--faults", "trip.test.yaml", "-o", "name")
+        self.assertEqual((1, "all goes well\n"), (named.code, named.out))
+
     def test_faults_without_input(self):
         """A schema that gives no input says so: exit 2."""
         self.write("trip.yaml", WORKFLOW.replace("examples: [t1]", "pattern: \"^(a|b)c?x{3}$\""))
@@ -639,6 +660,26 @@ tests:
         result = self.play("--faults", "trip.yaml")
         self.assert_exit(0, result)
         self.assertIn('{"id":"X-000aa"}', result.out)
+
+    def test_without_limits(self):
+        """No breaker opens and no rate is kept to: the walks are those of a service without."""
+        tests = """tests:
+  - name: a bad minute
+    input: {id: t1}
+    answers: {room: [{status: 503}, {status: 200}]}
+    expect: {state: completed, takes: "< 3s", calls: [flight, room, room, ticket]}
+"""
+        limited = WORKFLOW.replace("idempotency: none}", "idempotency: none, limits: {rate: 1/m}, "
+                                   "breaker: {failures: 1, window: 1h, open_for: 10m}}")
+        self.assertNotEqual(WORKFLOW, limited)
+        for faults in ([], ["--faults"]):
+            said = []
+            for workflow in (WORKFLOW, limited):
+                self.write("trip.yaml", workflow + tests)
+                said.append(self.play(*faults, "trip.yaml"))
+                self.assert_exit(0, said[-1])
+                self.assertEqual("", said[-1].err)
+            self.assertEqual(said[0].out, said[1].out)
 
     def test_shipped(self):
         """The tests that are shipped with the examples pass, with every fault too."""

@@ -264,6 +264,28 @@ static void amounts(void **state)
     normalized("{additionalProperties: {x-normalize: amount}}", "{\"b\":\"2\"}", "{\"b\":2}");
 }
 
+/* All misfits in a line, while they fit into one. */
+static void one_line(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct schema_errors errors = {.count = 2};
+    errors.list[0] = (struct schema_error){STR("/a"), STR("is required")};
+    errors.list[1] = (struct schema_error){STR("/b/0"), STR("must be text, not a number")};
+    assert_string_equal(schema_errors_text(&errors, &arena).ptr,
+                        "/a is required; /b/0 must be text, not a number");
+    char wide[301];
+    memset(wide, 'x', sizeof(wide) - 1);
+    wide[sizeof(wide) - 1] = '\0';
+    errors.count = SCHEMA_ERRORS_MAX;
+    for (uint32_t i = 0; i < errors.count; i++)
+        errors.list[i] = (struct schema_error){STR("/w"), str_z(wide)};
+    struct str text = schema_errors_text(&errors, &arena);
+    assert_true(text.len < 450);
+    assert_non_null(strstr(text.ptr, "x; and 19 more"));
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,7 +293,7 @@ int main(void)
         cmocka_unit_test(strings),      cmocka_unit_test(containers),
         cmocka_unit_test(combinations), cmocka_unit_test(work_is_limited),
         cmocka_unit_test(heavy_values), cmocka_unit_test(reasons_are_limited),
-        cmocka_unit_test(amounts),
+        cmocka_unit_test(amounts),      cmocka_unit_test(one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,7 @@ static void bad_items(void **state)
         "[[1,2]]",
         "[[\"\",2]]",
         "[[\"a\",1,2]]",
+        "[[\"a\",1,\"said\",2]]",
         "[[\"a\",1],[\"a\",2]]",
         "[[\"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddx\",1]]",
     };
@@ -155,6 +156,12 @@ static void bad_items(void **state)
             fail_msg("%s", bad[i]);
         run_free(run);
     }
+    struct run *run = run_new(&plan, STR("r"));
+    run->instances[0].execute.items = STR("[[\"a\",1],[\"b\",2,\"said of b\"]]");
+    assert_true(group_open(run, &run->instances[0]));
+    assert_int_equal(run->instances[0].group->count, 2);
+    assert_true(str_eq_z(group_value(run->instances[0].group, 1), "2"));
+    run_free(run);
 }
 
 /* Of the records of one decision, the first one that writes the same row. */
