@@ -3,6 +3,7 @@
 
 #include "dsl/expr.h"
 #include "engine/base/json.h"
+#include "engine/http_text.h"
 #include "engine/log.h"
 
 #include <stdlib.h>
@@ -182,18 +183,14 @@ static int send_http(struct watch *watch, struct str body, struct arena *arena, 
     int code = url_find(watch, arena, &url, err);
     if (code)
         return code;
-    /* Only the path is the request's; the rest of the URL is the service's address. */
-    const char *path = strchr(strstr(url, "://") + 3, '/');
-    struct str base = path ? (struct str){url, (size_t)(path - url)} : str_z(url);
-    const struct plan_service service = {.name = target->name,
-                                         .url = arena_str(arena, base).ptr,
-                                         .auth = target->bearer ? AUTH_BEARER : AUTH_NONE};
+    struct plan_service service = {.name = target->name,
+                                   .auth = target->bearer ? AUTH_BEARER : AUTH_NONE};
     struct request request = {.action = &action,
                               .service = &service,
-                              .target = path ? str_z(path) : STR("/"),
                               .headers = headers,
                               .headers_count = ARRAY_LEN(headers),
                               .body = body};
+    http_url_split(url, arena, &service.url, &request.target);
     if (target->bearer)
         request.auth_secret =
             arena_printf(arena, "%c%s%c", EXPR_SECRET_MARK, target->bearer, EXPR_SECRET_MARK);

@@ -1,6 +1,7 @@
 #include "engine/config.h"
 
 #include "dsl/doc.h"
+#include "engine/http_text.h"
 #include "engine/limits.h"
 
 #include <ctype.h>
@@ -363,10 +364,12 @@ static void alert_url_read(struct reader *reader, const struct node *node,
         target->secret = url + strlen("secret:");
     else
         target->url = url;
-    struct str rest = str_starts(str_z(url), STR("https://"))  ? str_z(url + strlen("https://"))
-                      : str_starts(str_z(url), STR("http://")) ? str_z(url + strlen("http://"))
-                                                               : STR("");
-    if (target->secret ? !*target->secret : !rest.len)
+    const char *base = "";
+    struct str path = STR("/");
+    if (target->url)
+        http_url_split(url, &reader->config->arena, &base, &path);
+    if (target->secret ? !*target->secret
+                       : http_url_problem(str_z(base)) || http_target_problem(path))
         complain(reader, "E901", node, "`url` is https://HOST/PATH, or secret:NAME");
 }
 

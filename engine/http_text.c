@@ -20,6 +20,14 @@ static bool is_token(struct str text)
     return text.len > 0;
 }
 
+void http_url_split(const char *url, struct arena *arena, const char **base, struct str *target)
+{
+    const char *host = strstr(url, "://");
+    const char *path = host ? strchr(host + strlen("://"), '/') : NULL;
+    *base = path ? arena_str(arena, (struct str){url, (size_t)(path - url)}).ptr : url;
+    *target = path ? str_z(path) : STR("/");
+}
+
 const char *http_header_problem(struct str name, struct str value)
 {
     /* Who sets these sets where the request ends, or which connection it takes. */

@@ -21,6 +21,9 @@ const char *http_target_problem(struct str target);
 /* A base URL: http or https, a host, perhaps a port and a path; no user, query or fragment. */
 const char *http_url_problem(struct str url);
 
+/* Takes a whole URL apart: the base URL of its host, and path and query, "/" if it has none. */
+void http_url_split(const char *url, struct arena *arena, const char **base, struct str *target);
+
 struct str http_base64(struct str data, struct arena *arena);
 
 /* Splits the head of an answer (status line first) into pairs with lower-case names. Values are

@@ -2,6 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/uri.h"
+#include "engine/http_text.h"
 #include "engine/idmap.h"
 #include "engine/render.h"
 
@@ -246,18 +247,12 @@ static void token_fetch(struct invoke_oauth *oauth, struct token *token, const c
         arena_free(&arena);
         return;
     }
-    /* Only the path is the request's; the rest of the URL is the service's address. */
-    const char *host = strstr(token->url, "://");
-    const char *path = host ? strchr(host + 3, '/') : NULL;
-    struct plan_service service = {
-        .name = service_name,
-        .url = path ? arena_str(&arena, (struct str){token->url, (size_t)(path - token->url)}).ptr
-                    : token->url};
+    struct plan_service service = {.name = service_name};
+    http_url_split(token->url, &arena, &service.url, &request.target);
     struct plan_action action = {
         .kind = ACTION_HTTP, .effect = EFFECT_PURE, .http = {.method = HTTP_POST}};
     request.action = &action;
     request.service = &service;
-    request.target = path ? str_z(path) : STR("/");
     struct invocation invocation = {.id = TOKEN_ID_BIT | ++oauth->next_fetch,
                                     .request = &request,
                                     .timeout_us = TOKEN_TIMEOUT_US};

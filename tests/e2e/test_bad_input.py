@@ -135,6 +135,8 @@ def usage_and_config(env):
                         ("alerts: [a]", [":1:9: error[E901]", "map of targets"]),
                         ("alerts: {a: {on: [parked]}}", [":1:13: error[E902]", "url: URL"]),
                         ("alerts: {a: {url: 'ftp://x'}}", [":1:19: error[E901]", "https://"]),
+                        ("alerts: {a: {url: 'http://me:pw@x/y'}}", [":1:19: error[E901]"]),
+                        ("alerts: {a: {url: 'http://x/a b'}}", [":1:19: error[E901]"]),
                         ("alerts: {a: {url: 'http://x', on: [late]}}", [":1:36:", "breaker"]),
                         ("alerts: {a: {url: 'http://x', every: 1ms}}", [":1:38:", "at least 1s"]),
                         ("alerts: {a: {url: 'http://x', evry: 1s}}", [":1:31: error[E903]", "`every`"]),
