@@ -334,6 +334,20 @@ static int secrets_open(struct daemon *daemon, struct err *err)
     return 0;
 }
 
+void daemon_reload(struct daemon *daemon)
+{
+    const struct config *config = daemon->o.config;
+    unsigned failed = 0;
+    struct err err;
+    for (uint16_t i = 0; i < config->secrets_count; i++)
+        if (secrets_add(daemon->secrets, config->secrets[i].name, config->secrets[i].value, &err)) {
+            log_warn("secret \"%s\" keeps its value: %s", config->secrets[i].name, err.text);
+            failed++;
+        }
+    log_info("read %u of %u secrets anew; the rest of the config is read at the start only",
+             config->secrets_count - failed, config->secrets_count);
+}
+
 static void dsl_options_fill(struct daemon *daemon)
 {
     const struct config *config = daemon->o.config;

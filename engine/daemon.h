@@ -32,6 +32,9 @@ struct daemon;
 /* Errors: ERR_CONFLICT (another daemon of this name runs here), ERR_IO, ERR_INVALID (config). */
 MUST_USE int daemon_open(const struct daemon_options *options, struct daemon **out,
                          struct err *err);
+/* Reads the secrets of the config from their files again; one that cannot be read keeps its value,
+ * which the log tells. Answers to requests with the old value are masked as before. */
+void daemon_reload(struct daemon *daemon);
 /* Ends as soon as attempts in flight are answered, at the latest after config.drain. Idempotent. */
 void daemon_drain(struct daemon *daemon);
 void daemon_close(struct daemon *daemon); /* NULL is allowed */

@@ -494,7 +494,7 @@ static void on_hangup(void *arg, int number)
     if (process->options.dev)
         on_signal(arg, number);
     else
-        log_info("%s: the config is read at the start only; goes on", strsignal(number));
+        daemon_reload(process->daemon);
 }
 
 /* DIR/.saga belongs to whoever owns DIR, so that the person can remove it. */

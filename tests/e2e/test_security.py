@@ -5,11 +5,12 @@ import hashlib
 import hmac
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 
-from lib import ROOT, SAGACTL, case, main, spawn, wait_until
+from lib import ROOT, SAGACTL, Answer, case, main, spawn, wait_until
 
 ONE = """
 workflow: one
@@ -198,6 +199,51 @@ def signatures_are_checked(env):
         assert wrong == "its signature is wrong", wrong
     assert why(at=now + 301) == why(at=now - 301) == "its signature is of another time"
     assert why(header=None) == why(header=good + " ") == why(header="t=1") == "it is not signed"
+
+
+@case
+def secrets_are_read_anew(env):
+    """SIGHUP: what is sent from then on carries the new value, the old one is still masked where it
+    comes back, and a file that is gone leaves the value as it is."""
+    ledger = env.ledger("svc")
+    env.secrets["token"] = "0ld-t0ken-value"
+    env.config_write()
+    daemon = env.daemon("a").start()
+    daemon.apply("""
+workflow: flow
+services:
+  svc:
+    url: "http://127.0.0.1:1"
+    idempotency: {header: Idempotency-Key, ttl: 1d}
+    auth: {bearer: "${{ secrets.token }}"}
+steps:
+  - {id: a, action: {post: svc/a}, compensate: {post: svc/undo}}
+""")
+    path = env.folder + "/secret-token"
+
+    def sent(n):
+        ledger.script("/a", Answer(200, {"echo": "0ld-t0ken-value"}))
+        run = daemon.start_run("flow", {}, "run-%d" % n)
+        assert env.wait_state(run) == "completed"
+        return ledger.seen(key=run + ":a:execute")[0].headers["authorization"]
+
+    def hang_up(words):
+        before = daemon.log().count(words)
+        daemon.send(signal.SIGHUP)
+        wait_until("it is told", lambda: daemon.log().count(words) > before)
+
+    assert sent(1) == "Bearer 0ld-t0ken-value"
+    with open(path, "w") as file:
+        file.write("n3w-t0ken-value")
+    assert sent(2) == "Bearer 0ld-t0ken-value"
+    hang_up("read 1 of 1 secrets anew")
+    assert sent(3) == "Bearer n3w-t0ken-value"
+    os.unlink(path)
+    hang_up('secret "token" keeps its value: ')
+    assert sent(4) == "Bearer n3w-t0ken-value"
+    stored = env.sql("select json_agg(s)::text from saga.steps s")
+    assert "t0ken" not in stored and "***token***" in stored, stored
+    assert "t0ken" not in daemon.log()
 
 
 @case
