@@ -10,7 +10,7 @@
 
 #define STEP_WORDS "none|pending|claimed|retrying|waiting|unknown|applied|refused|skipped|withdrawn"
 #define CHILD_WORDS "completed|compensated|abandoned|refused"
-#define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
+#define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon|approve|reject"
 
 /* In the order of the groups: see lang_group_keys. */
 const struct lang_key lang_keys[] = {
@@ -363,7 +363,8 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST_SIGNAL, "data", LANG_ANY, 0, 0, NULL, NULL, "null", "What comes with it."},
 
     {LANG_TEST_VERB, "do", LANG_CHOICE, 0, R, NULL, TEST_VERBS, NULL, "The verb."},
-    {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
+    {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "Of `settle`, `skip`, `approve` and `reject`."},
     {LANG_TEST_VERB, "applied", LANG_BOOLEAN, 0, 0, NULL, NULL, NULL, "Of `settle`."},
     {LANG_TEST_VERB, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
     {LANG_TEST_VERB, "reason", LANG_TEXT, 0, 0, NULL, NULL, "test", "Why it is done."},
