@@ -165,7 +165,7 @@ tests:
 
     def test_approvals(self):
         """Whoever `at` says decides may: any, another person, one of the group."""
-        for who in "any", "other", "group:treasury":
+        for who in "any", "other", "treasury":
             self.write("wire.yaml", self.APPROVED.replace("WHO", who))
             result = self.play("wire.yaml")
             self.assert_exit(0, result)
