@@ -384,6 +384,7 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))
             show_field(ctl, "waits for", model_waiting_text(run, &ctl->scratch));
+        show_field(ctl, "behind", model_behind_text(run, &ctl->scratch));
     }
     if (run->lock.value.len && !run->lock.position)
         show_field(ctl, "holds lock", run->lock.value);
