@@ -87,6 +87,15 @@ class Unreachable(CtlCase):
         self.assertIn("/run/sagad/sagad.sock", result.err)
         self.assertIn("sagad --dev", result.err)
 
+    def test_named_socket_that_is_none(self):
+        """Who has named a socket is not told to name one."""
+        for args, env in (["--socket", "/nope", "list"], {}), (["list"], {"SAGA_SOCKET": "/nope"}):
+            result = self.ctl(*args, env=env)
+            self.assert_exit(8, result)
+            self.assertIn("/nope: no socket there\n", result.err)
+            self.assertIn("start one there: sagad --socket /nope ", result.err)
+            self.assertNotIn("or name its socket", result.err)
+
     def test_named_socket(self):
         """A socket that is named is the only one tried: another daemon is never reached instead."""
         good = os.path.join(self.folder, "sagad.sock")

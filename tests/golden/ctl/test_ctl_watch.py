@@ -89,6 +89,18 @@ class Watch(CtlCase):
         self.show(run("completed", [step("send", "applied")]))
         self.assertEqual(0, terminal.end())
 
+    def test_columns_left_out(self):
+        """A table that a narrow terminal cuts says which columns are missing; wide ones do not."""
+        self.fake.on("GET", "/v1/runs", {"runs": [run("running", [step("send")])], "next": None})
+        for columns, said in (34, True), (160, False):
+            terminal = self.terminal("list", "-o", "table", columns=columns)
+            self.assertEqual(0, terminal.end())
+            text = terminal.screen.text.replace("\n", "")
+            self.assertEqual(said, "columns left out: " in text, text)
+            if said:
+                self.assertIn("; -o json or a wider terminal shows them", text)
+        self.assertNotIn("left out", self.ctl("list").out)
+
     def test_symbols(self):
         """Every state of a step has its own sign; a locale without UTF-8 gets ASCII ones."""
         steps = [step("s_pending"), step("s_sending", "claimed"),
