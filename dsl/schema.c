@@ -493,6 +493,7 @@ bool lang_choice_has(const char *choices, struct str word)
 }
 
 /* Words of other tools and other spellings, which no edit distance finds. */
+#define MCP_HELP "it belongs to the whole workflow, and is not supported by this version"
 static const struct mistake {
     enum lang_group group;
     const char *words; /* "a|b" */
@@ -630,6 +631,8 @@ static const struct mistake {
     {LANG_DRY_RUN, "retry|outcomes|effect|reconcile|approve",
      "it is sent once, and its answer is only shown"},
     {LANG_DRY_RUN, "json|data|content", "a JSON body is `body`"},
+    {LANG_STEP, "mcp", MCP_HELP},
+    {LANG_ACTION, "mcp", MCP_HELP},
     {LANG_STEP, "approval|gate|confirm|manual|human", "a person is asked by `approve`"},
     {LANG_TEST, "state|cause|calls|asks|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},

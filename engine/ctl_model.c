@@ -145,6 +145,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .residue = list_of(json, "residue"),
         .attempts = list_of(json, "attempts"),
         .findings = list_of(json, "findings"),
+        .by_hand = list_of(json, "by_hand"),
         .children = list_of(json, "children"),
         .verbs = list_of(json, "next_verbs"),
         .created_at = time_of(json, "created_at"),

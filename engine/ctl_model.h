@@ -54,9 +54,10 @@ struct model_run {
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *parked_error;                     /* why it stopped; NULL: as `error` */
     const struct json *attempts, *findings;              /* lists, or NULL */
-    const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
-    const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
-    const struct json *inputs; /* corrected ones {number, direction, input, at, actor}, or NULL */
+    const struct json *by_hand;  /* settles and skips {step, verb, actor, reason, at}, or NULL */
+    const struct json *children; /* {run_id, workflow, state, ...}, ... */
+    const struct json *verbs;    /* what the daemon calls safe, a list of texts, or NULL */
+    const struct json *inputs;   /* corrected ones {number, direction, input, at, actor}, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
     struct wall removed_at; /* of its data, by retention: nothing else than its end is known */
     struct wall compensate_until; /* going back: parked then */

@@ -36,7 +36,7 @@ enum ctl_value {
     X(OPT_WATCH, "watch", 0, NULL, CTL_FLAG, NULL)                                   \
     X(OPT_TIMEOUT, "timeout", 0, "DURATION", CTL_DURATION, NULL)                     \
     X(OPT_STATE, "state", 0, "STATE", CTL_CHOICE,                                    \
-      "queued|running|compensating|completed|compensated|parked|abandoned")          \
+      "queued|running|compensating|completed|compensated|parked|abandoned|paused")   \
     X(OPT_WORKFLOW, "workflow", 0, "WORKFLOW", CTL_TEXT, NULL)                       \
     X(OPT_SINCE, "since", 0, "DURATION", CTL_DURATION, NULL)                         \
     X(OPT_LIMIT, "limit", 0, "N", CTL_COUNT, NULL)                                   \

@@ -165,6 +165,13 @@ begin
                      where f.shard = v_shard and f.run_id = p_run_id
                      order by f.at desc, f.number desc
                      limit 200) n), '[]'), -- the newest
+        'by_hand', coalesce((
+            select json_agg(json_build_object('step', v.step, 'verb', v.what, 'actor', v.actor,
+                                              'reason', v.detail, 'at', saga.time_text(v.at))
+                   order by v.seq)
+              from saga.event v
+             where v.shard = v_shard and v.run_id = p_run_id and v.what in ('settle', 'skip')),
+            '[]'),
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)
       from saga.runs r

@@ -335,6 +335,12 @@ class Ends(CtlCase):
             self.assert_exit(2, result)
             self.assertEqual("", result.out)
             self.assertIn("  order-1\n  order-2\n", result.err)
+            self.assertNotIn("and more", result.err)
+        self.fake.on("GET", "/v1/runs/many", problem(409, "ambiguous", "more than one", candidates=[
+            "many-%02d" % n for n in range(11)]))
+        result = self.ctl("show", "many")
+        self.assertIn("  many-09\n  and more: give more of it\n", result.err)
+        self.assertNotIn("many-10", result.err)
         self.assertTrue(all(r.query.get("prefix") == "1" for r in self.fake.requests))
         self.fake.requests.clear()
         add_run(self.fake, run("running"))

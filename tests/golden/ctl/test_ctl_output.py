@@ -379,6 +379,34 @@ class Output(CtlCase):
         self.assertNotIn("will be tried again", told)
         self.assertNotIn("asked next", told)
 
+    def test_by_hand(self):
+        """What is left by a person's word says whose, which and why."""
+        left = [{"step": name, "key": "k", "state": state, "why": "by_hand", "reason": None}
+                for name, state in (("pay", "applied"), ("ask", "refused"), ("tell", "skipped"),
+                                    ("old", "applied"))]
+        acts = [{"step": name, "verb": verb, "actor": "uid:7", "reason": reason, "at": at(-20)}
+                for name, verb, reason in (("pay", "settle", "an older word"),
+                                           ("pay", "settle", "it is in the books"),
+                                           ("ask", "settle", "it is not"),
+                                           ("tell", "skip", "told by phone"))]
+        add_run(self.fake, run("compensated", [step("pay", "applied")], residue=left, by_hand=acts))
+        shown = self.ctl("show", "order-1").out
+        for line in (r"pay +settled as applied by uid:7: it is in the books",
+                     r"ask +settled as not applied by uid:7: it is not",
+                     r"tell +skipped by uid:7: told by phone", r"old +settled or skipped by a person"):
+            self.assertRegex(shown, line)
+
+    def test_pages(self):
+        """A list that goes on says by which cursor; filters go to the daemon."""
+        self.fake.on("GET", "/v1/runs", {"runs": [run("running", [step("a")])],
+                                         "next": "2026-01-02T03:04:05Z/order-1"})
+        result = self.ctl("list", "--limit", "1", "--state", "paused", "--tenant", "acme")
+        self.assert_exit(0, result)
+        self.assertIn("--cursor '2026-01-02T03:04:05Z/order-1' goes on from here", result.err)
+        asked = self.fake.requests[-1].target
+        self.assertIn("state=paused", asked)
+        self.assertIn("tenant=acme", asked)
+
     def test_approval_times(self):
         """An approval is no appointment, and what was never sent has taken no time."""
         add_run(self.fake, run("running", [

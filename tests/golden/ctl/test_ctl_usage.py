@@ -65,6 +65,7 @@ WRONG = [
     (["completion"], "completion needs bash|zsh|fish"),
     (["completion", "csh"], 'no completion for "csh"'),
     (["help", "nope"], 'unknown verb "nope"; see sagactl --help'),
+    (["resume", "--state", "paused", "--reason", "x"], "--state paused is for list"),
     (["help", "lst"], 'unknown verb "lst", did you mean list?'),
     (["settle", "r1", "--applied", "--reason", "x"], "settle needs RUN STEP"),
     (["settle", "r1", "s", "--reason", "x"], "either --applied or --not-applied"),
