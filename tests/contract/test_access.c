@@ -140,10 +140,12 @@ static void test_key_on(void **state)
     struct config config;
     struct buf said = {0};
     (void)state;
-    assert_true(parse(&config, "alerts:\n  pager: {exec: [page], on: [parked]}\n", &said));
+    assert_true(parse(
+        &config, "alerts:\n  pager: {url: \"https://pager.example/x\", on: [parked]}\n", &said));
     assert_int_equal(said.len, 0);
     config_free(&config);
-    assert_false(parse(&config, "alerts:\n  pager: {exec: [page], every: on}\n", &said));
+    assert_false(
+        parse(&config, "alerts:\n  pager: {url: \"https://pager.example/x\", every: on}\n", &said));
     assert_non_null(strstr(said.data, "W001"));
     config_free(&config);
     buf_free(&said);

@@ -259,6 +259,7 @@ def who_waits_can_be_cancelled_paused_and_abandoned(env):
     assert daemon.verb("run-2", "pause").status == 200
     assert daemon.verb("run-3", "abandon").status == 200
     assert env.state("run-3") == "abandoned" and waits(env, "run-2") == "paused"
+    assert daemon.ctl("list", "--state", "paused", "-q").out == "run-2\n"
     assert locks(env) == [(0, "run-0"), (1, "run-2"), (2, "run-4")], locks(env)
     gate.set()
     env.wait_state("run-4", "completed")

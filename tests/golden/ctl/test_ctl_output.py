@@ -396,6 +396,16 @@ class Output(CtlCase):
                      r"tell +skipped by uid:7: told by phone", r"old +settled or skipped by a person"):
             self.assertRegex(shown, line)
 
+    def test_loop_that_stopped(self):
+        """A loop is told by its items: that it stopped does not mean that nothing was applied."""
+        add_run(self.fake, run("parked", [
+            step("send", "refused", attempts=0, items=2, error=DECLINED), step("send.a", "applied"),
+            step("send.b", "refused", error=DECLINED)], park_reason="step_failed"))
+        told = self.ctl("explain", "order-1").out
+        self.assertIn("  send stopped, as one of its items failed for good", told)
+        self.assertIn("  send.a was applied.", told)
+        self.assertIn("  send.b was not applied; it failed for good", told)
+
     def test_pages(self):
         """A list that goes on says by which cursor; filters go to the daemon."""
         self.fake.on("GET", "/v1/runs", {"runs": [run("running", [step("a")])],

@@ -302,6 +302,21 @@ tests:
 """)
         self.assert_exit(0, self.play("long.yaml"))
 
+    def test_time_in_words(self):
+        """What was got is written like what the line above says, with what it leaves out."""
+        self.write("long.yaml", """workflow: long
+run_id: x
+steps:
+  - {id: nap, action: {sleep: 2h}}
+  - {id: more, action: {sleep: 100ms}}
+tests:
+  - {name: off, expect: {takes: 2h}}
+""")
+        result = self.play("long.yaml")
+        self.assert_exit(1, result)
+        self.assertIn("completed after 2h 00m", result.out)
+        self.assertIn("got       2h 100ms\n", result.out)
+
     def test_kinds(self):
         """Programs and statements answer in their own words."""
         self.write("kinds.yaml", """workflow: kinds
