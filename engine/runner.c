@@ -581,7 +581,7 @@ static void lock_ask(struct runner *runner, struct slot *slot)
 {
     slot->lock_number = runner->next_invocation++;
     if (runner->config.locks.ask)
-        runner->config.locks.ask(runner->config.locks.arg, slot->id, slot->lock_number);
+        runner->config.locks.ask(runner->config.locks.arg, slot->run, slot->lock_number);
     else
         runner_locked(runner, slot->id, slot->lock_number);
 }

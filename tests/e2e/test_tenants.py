@@ -182,6 +182,29 @@ def places_of_two_daemons(env):
 
 
 @case
+def a_lock_of_its_own_starves_nobody(env):
+    """One place, an old run with a lock that nobody else wants, and 40 younger ones without: the old
+    one is not overtaken by them."""
+    ledger = env.ledger("svc")
+    daemon = limited(env, "{acme: {runs: 1}}")
+    daemon.apply(flow('lock: "l${{ input.n }}"\n').replace("workflow: flow", "workflow: locked"))
+    gate = threading.Event()
+    ledger.script("/a", Answer(200, gate=gate))
+    ledger.always("/a", Answer(200, delay=0.02))
+    start(env, "first", "acme")
+    wait_until("it is under way", lambda: ledger.seen(path="/a"))
+    env.sql("select saga.start('locked', '{\"n\": 1}', run_id => 'old', tenant => 'acme')")
+    wait_until("it waits", lambda: waits_for_a_place(env, "old"))
+    for n in range(40):
+        start(env, "young-%02d" % n, "acme")
+    wait_until("they wait", lambda: waits_for_a_place(env, "young-39"))
+    gate.set()
+    env.wait_all(42, 30)
+    order = [r.key.split(":")[0] for r in ledger.seen(path="/a")]
+    assert order[:2] == ["first", "old"], order[:5]
+
+
+@case
 def places_and_locks(env):
     """A run that waits for a lock has no place, one that waits for a place may hold a lock: all end."""
     ledger = env.ledger("svc")
