@@ -974,7 +974,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
         flight_free(runner, flight);
     }
     gates_leave(slot);
-    tenants_leave(runner, slot);
+    tenants_reload(slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->lock_number = 0;
