@@ -6,6 +6,7 @@
 #include "engine/http_text.h"
 #include "engine/log.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 #define ALERT_ID_BIT (UINT64_C(1) << 62)
@@ -88,6 +89,16 @@ static struct str text_or(const struct json *value, const char *name, const char
     return text.len ? text : str_z(otherwise);
 }
 
+/* A participant's code, in a line that chat programs may take for markup. */
+static void code_text(struct str code, struct buf *out)
+{
+    buf_add_z(out, ", ");
+    for (size_t i = 0; i < code.len; i++)
+        buf_add_char(out, isalnum((unsigned char)code.ptr[i]) || strchr("_-.: ", code.ptr[i])
+                              ? code.ptr[i]
+                              : '?');
+}
+
 static void runs_text(const struct json *runs, uint64_t count, struct buf *out)
 {
     buf_printf(out, count == 1 ? "%llu run waits for a person:" : "%llu runs wait for a person:",
@@ -101,7 +112,7 @@ static void runs_text(const struct json *runs, uint64_t count, struct buf *out)
         if (step.len)
             buf_printf(out, " at " STR_FMT, STR_ARG(step));
         if (code.len)
-            buf_printf(out, ", " STR_FMT, STR_ARG(code));
+            code_text(code, out);
         buf_add_char(out, ')');
     }
     if (count > LINES_MAX)

@@ -84,6 +84,7 @@ struct wall decide_compensate_until(const struct draft *draft)
 static void lock_ask(struct draft *draft)
 {
     draft->run->lock_asked = true;
+    draft->run->lock_held = false;
     draft_command(draft, &(struct run_command){.kind = COMMAND_LOCK});
 }
 
@@ -189,8 +190,8 @@ static bool waits_forward(const struct run *run)
     return is_new(run) && (run->start.lock.len || run->place_wanted);
 }
 
-/* A queued run begins once its time has come, its tenant has a place for it, and it holds its lock.
- */
+/* A queued run begins once its time has come, it holds its lock, and its tenant has a place for it:
+ * in this order, so that a place is never kept for one that waits for others. */
 static void queued_due(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -198,8 +199,10 @@ static void queued_due(struct draft *draft)
     struct record_run now = run->now;
     if (now.state != RUN_QUEUED)
         return;
-    if (event->kind == EVENT_LOCKED)
+    if (event->kind == EVENT_LOCKED) {
         run->lock_asked = false;
+        run->lock_held = true;
+    }
     bool waited = waits_forward(run);
     run->place_wanted = false;
     if (waited && wall_passed(run->start.deadline_at, event->now)) {
@@ -209,13 +212,13 @@ static void queued_due(struct draft *draft)
     if (now.paused || event->hold ||
         (wall_is_set(run->start.start_at) && !wall_passed(run->start.start_at, event->now)))
         return;
-    run->place_wanted = is_new(run) && event->no_place;
-    if (run->place_wanted)
-        return;
-    if (run->start.lock.len && event->kind != EVENT_LOCKED) {
+    if (run->start.lock.len && !run->lock_held) {
         lock_ask(draft);
         return;
     }
+    run->place_wanted = is_new(run) && event->no_place;
+    if (run->place_wanted)
+        return;
     if (!is_new(run)) {
         queued_again(draft);
         return;

@@ -33,7 +33,10 @@ const struct instance *forward_pivot_open(const struct run *run)
     for (uint16_t i = 0; i < run->instances_count; i++) {
         const struct instance *own = &run->instances[i];
         bool open = any_stands(own, STANDING_MOVING) || any_stands(own, STANDING_STOPPED);
-        if (side_is_held(&own->execute) && !own->execute.attempts)
+        const struct effect_state *side = &own->execute;
+        bool unsent = side_is_held(side) ||
+                      (side->state == STEP_WAITING && side->approval == APPROVAL_PENDING);
+        if (unsent && !side->attempts)
             continue; /* nothing of it was sent */
         if (open && plan_step_of(run, own)->pivot)
             return own;

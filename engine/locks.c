@@ -1,17 +1,26 @@
 #include "engine/locks.h"
 
+#include "engine/base/rand.h"
 #include "engine/log.h"
 
 #include <stdlib.h>
 
 #define LOOK_US (250 * MS_US)
 #define ASKS_PER_QUERY 500
+/* Only the oldest ones of a lock can get it next, unless they are paused; so the others are asked
+ * for now and then only. */
+#define FIRST_ONES 2
+#define OTHERS_US (10 * SECOND_US)
 #define LOCKS_MAGIC 0x6c6f636bu
 
 /* A run that asks for its lock. */
 struct ask {
     struct ask *next;
-    uint64_t number;
+    uint64_t number, round; /* round: in which it was asked for last */
+    uint64_t lock;          /* hash of its tenant and lock */
+    struct wall created_at;
+    struct mono asked_at;
+    bool asked; /* in the query that is not answered */
     struct str run_id;
     char bytes[];
 };
@@ -21,10 +30,11 @@ struct locks {
     struct locks_options o;
     struct runner *runner;
     struct loop_timer *timer;
-    struct ask *list, **tail; /* in the order in which they are asked for next */
-    uint32_t asking;          /* the first ones, in a query that is not answered */
-    uint32_t left;            /* of this round, behind those */
-    bool again, stopped;      /* again: something changed since the round began */
+    struct ask *list, **tail; /* the oldest run first */
+    struct wall newest;       /* of the last one */
+    uint64_t round;
+    bool asking, cut;    /* cut: the round goes on with another query */
+    bool again, stopped; /* again: something changed since the round began */
 };
 
 static void look(void *arg);
@@ -50,28 +60,30 @@ void locks_stop(struct locks *locks)
     loop_timer_stop(locks->timer);
 }
 
-static struct ask *ask_pop(struct locks *locks)
+/* Runs mostly come in the order of their creation. */
+static void ask_add(struct locks *locks, struct ask *ask)
 {
-    struct ask *ask = locks->list;
-    locks->list = ask->next;
-    if (!locks->list)
-        locks->tail = &locks->list;
-    ask->next = NULL;
-    return ask;
-}
-
-static void ask_push(struct locks *locks, struct ask *ask)
-{
-    *locks->tail = ask;
-    locks->tail = &ask->next;
+    struct ask **at = locks->tail;
+    if (locks->list && ask->created_at.us < locks->newest.us)
+        for (at = &locks->list; *at && (*at)->created_at.us <= ask->created_at.us;)
+            at = &(*at)->next;
+    ask->next = *at;
+    *at = ask;
+    if (!ask->next) {
+        locks->tail = &ask->next;
+        locks->newest = ask->created_at;
+    }
 }
 
 void locks_free(struct locks *locks)
 {
     if (!locks)
         return;
-    while (locks->list)
-        free(ask_pop(locks));
+    while (locks->list) {
+        struct ask *ask = locks->list;
+        locks->list = ask->next;
+        free(ask);
+    }
     loop_timer_free(locks->timer);
     free(locks);
 }
@@ -85,15 +97,17 @@ static void look_soon(struct locks *locks)
         loop_timer_set(locks->timer, 0);
 }
 
-static void port_ask(void *arg, struct str run_id, uint64_t number)
+static void port_ask(void *arg, const struct run *run, uint64_t number)
 {
     struct locks *locks;
     CAST_OBJ(locks, arg, LOCKS_MAGIC);
-    struct ask *ask = xcalloc(1, sizeof(*ask) + run_id.len + 1);
-    memcpy(ask->bytes, run_id.ptr, run_id.len);
-    ask->run_id = (struct str){ask->bytes, run_id.len};
+    struct ask *ask = xcalloc(1, sizeof(*ask) + run->id.len + 1);
+    memcpy(ask->bytes, run->id.ptr, run->id.len);
+    ask->run_id = (struct str){ask->bytes, run->id.len};
     ask->number = number;
-    ask_push(locks, ask);
+    ask->lock = rand_mix(str_hash(run->start.tenant)) ^ str_hash(run->start.lock);
+    ask->created_at = run->start.created_at;
+    ask_add(locks, ask);
     look_soon(locks);
 }
 
@@ -123,6 +137,27 @@ static bool number_next(const struct json *list, uint32_t *at, uint32_t number)
     return true;
 }
 
+/* Forgets those that do not wait any more. Returns how many are left. */
+static uint32_t list_sweep(struct locks *locks)
+{
+    uint32_t count = 0;
+    struct ask **at = &locks->list;
+    locks->newest = WALL_NONE;
+    while (*at) {
+        struct ask *ask = *at;
+        if (runner_asks_lock(locks->runner, ask->run_id, ask->number)) {
+            locks->newest = ask->created_at;
+            at = &ask->next;
+            count++;
+            continue;
+        }
+        *at = ask->next;
+        free(ask);
+    }
+    locks->tail = at;
+    return count;
+}
+
 static void look_answered(void *arg, const struct store_answer *answer)
 {
     struct locks *locks;
@@ -135,44 +170,64 @@ static void look_answered(void *arg, const struct store_answer *answer)
     if (answer->err.code || !answer->text.ptr ||
         json_parse(answer->text, &scratch, &held, &err) != 0)
         held = NULL;
-    uint32_t at = 0, asked = locks->asking;
-    locks->asking = 0;
-    for (uint32_t i = 0; i < asked; i++) {
-        struct ask *ask = ask_pop(locks);
-        if (!number_next(held, &at, i + 1)) {
-            ask_push(locks, ask);
+    uint32_t at = 0, number = 0;
+    locks->asking = false;
+    for (struct ask **place = &locks->list; *place;) {
+        struct ask *ask = *place;
+        bool asked = ask->asked;
+        ask->asked = false;
+        if (!asked || !number_next(held, &at, ++number)) {
+            place = &ask->next;
             continue;
         }
         runner_locked(locks->runner, ask->run_id, ask->number);
+        *place = ask->next;
         free(ask);
     }
+    list_sweep(locks);
     arena_free(&scratch);
     if (!locks->stopped && locks->list)
-        loop_timer_set(locks->timer, locks->left || locks->again ? 0 : LOOK_US);
+        loop_timer_set(locks->timer, locks->cut || locks->again ? 0 : LOOK_US);
 }
 
-/* Forgets those that do not wait any more. Returns how many are left. */
-static uint32_t list_sweep(struct locks *locks)
+/* Which ones this query asks for, as a list of ids. Those of one lock are counted by its hash: of
+ * two locks that share a place some are asked for less often. */
+static void choose(struct locks *locks, uint32_t count, struct buf *ids)
 {
-    uint32_t count = 0;
-    struct ask **at = &locks->list;
-    while (*at) {
-        struct ask *ask = *at;
-        if (runner_asks_lock(locks->runner, ask->run_id, ask->number)) {
-            at = &ask->next;
-            count++;
+    size_t size = 16;
+    while (size < 2 * (size_t)count)
+        size *= 2;
+    uint8_t *counts = xcalloc(size, 1);
+    uint32_t chosen = 0;
+    struct mono now = loop_mono();
+    locks->round += !locks->cut;
+    locks->cut = locks->again = false;
+    buf_add_str(ids, STR("{"));
+    for (struct ask *ask = locks->list; ask && !locks->cut; ask = ask->next) {
+        uint8_t *before = &counts[ask->lock & (size - 1)];
+        bool first = *before < FIRST_ONES;
+        *before += first;
+        if (ask->round == locks->round ||
+            (!first && ask->round && now.us < ask->asked_at.us + OTHERS_US))
+            continue;
+        if (chosen == ASKS_PER_QUERY) {
+            locks->cut = true;
             continue;
         }
-        *at = ask->next;
-        free(ask);
+        ask->round = locks->round;
+        ask->asked_at = now;
+        ask->asked = true;
+        buf_printf(ids, "%s\"" STR_FMT "\"", chosen++ ? "," : "", STR_ARG(ask->run_id));
     }
-    locks->tail = at;
-    return count;
+    buf_add_str(ids, STR("}"));
+    locks->asking = chosen > 0;
+    free(counts);
 }
 
 static void look(void *arg)
 {
     struct locks *locks;
+    struct buf ids = {0};
     CAST_OBJ(locks, arg, LOCKS_MAGIC);
     if (locks->stopped || locks->asking)
         return;
@@ -183,19 +238,12 @@ static void look(void *arg)
         loop_timer_set(locks->timer, LOOK_US);
         return;
     }
-    if (!locks->left || locks->left > count) { /* a new round */
-        locks->left = count;
-        locks->again = false;
-    }
-    struct buf ids = {0};
-    buf_add_str(&ids, STR("{"));
-    struct ask *ask = locks->list;
-    for (; locks->asking < MIN(locks->left, (uint32_t)ASKS_PER_QUERY); ask = ask->next)
-        buf_printf(&ids, "%s\"" STR_FMT "\"", locks->asking++ ? "," : "", STR_ARG(ask->run_id));
-    buf_add_str(&ids, STR("}"));
-    locks->left -= locks->asking;
+    choose(locks, count, &ids);
     const char *params[] = {buf_str(&ids).ptr};
-    store_pg_query(locks->o.store, "select saga.locks_take_v1($1::text[])", params,
-                   ARRAY_LEN(params), look_answered, locks);
+    if (locks->asking)
+        store_pg_query(locks->o.store, "select saga.locks_take_v1($1::text[])", params,
+                       ARRAY_LEN(params), look_answered, locks);
+    else
+        loop_timer_set(locks->timer, LOOK_US);
     buf_free(&ids);
 }

@@ -406,6 +406,7 @@ struct run {
     /* Memory only: when the last decision was cut (draft_may_claim); unset: it was not. */
     struct wall cut_at;
     bool lock_asked;   /* memory only: the answer is the event that follows */
+    bool lock_held;    /* memory only: until the run ends; false: it may hold it all the same */
     bool place_wanted; /* memory only: a DUE follows when its tenant has a place */
 };
 

@@ -581,7 +581,7 @@ static void lock_ask(struct runner *runner, struct slot *slot)
 {
     slot->lock_number = runner->next_invocation++;
     if (runner->config.locks.ask)
-        runner->config.locks.ask(runner->config.locks.arg, slot->id, slot->lock_number);
+        runner->config.locks.ask(runner->config.locks.arg, slot->run, slot->lock_number);
     else
         runner_locked(runner, slot->id, slot->lock_number);
 }
@@ -974,7 +974,7 @@ void slot_reload(struct runner *runner, struct slot *slot)
         flight_free(runner, flight);
     }
     gates_leave(slot);
-    tenants_leave(runner, slot);
+    tenants_reload(slot);
     run_free(slot->run);
     slot->run = NULL;
     slot->lock_number = 0;

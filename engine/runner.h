@@ -28,8 +28,8 @@ struct port_services {
 struct port_locks {
     void *arg;
     /* Answered by runner_locked with this number as soon as the run holds its lock. Nothing is to
-     * come of it any more once runner_asks_lock says no. */
-    void (*ask)(void *arg, struct str run_id, uint64_t number);
+     * come of it any more once runner_asks_lock says no. Borrowed. */
+    void (*ask)(void *arg, const struct run *run, uint64_t number);
     /* A run that held one has ended, and that is durable. */
     void (*freed)(void *arg);
 };

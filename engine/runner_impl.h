@@ -57,6 +57,7 @@ struct slot {
     struct map_node node;     /* by run id */
     struct stray_run *strays; /* has the image then; NULL: the slot has it */
     struct heap_node place;   /* tenants.c: waits for a place */
+    struct tenant *tenant;    /* where it has a place or waits for one; NULL: neither */
     bool has_place;
     struct heap_node due;
     struct str id;
@@ -240,8 +241,9 @@ void rehearsals_drop(struct runner *runner);
 void tenants_open(struct runner *runner, struct work *work);
 /* After one: the run takes its place, gives it back, or waits for one. */
 void tenants_count(struct runner *runner, struct slot *slot);
-/* The image goes. Allowed without one. */
+/* The image goes: for good, or it is loaded anew, and the run keeps its place meanwhile. */
 void tenants_leave(struct runner *runner, struct slot *slot);
+void tenants_reload(struct slot *slot);
 /* Wakes as many as there are places, the oldest first. */
 void tenants_pump(struct runner *runner);
 void tenants_free(struct runner *runner);

@@ -107,6 +107,7 @@ void tenants_count(struct runner *runner, struct slot *slot)
     if (!active && slot->has_place)
         tenant->active--;
     slot->has_place = active;
+    slot->tenant = active || run->place_wanted ? tenant : NULL;
     if (run->place_wanted)
         heap_set(&tenant->waiting, &slot->place, run->start.created_at.us);
     else
@@ -118,15 +119,22 @@ void tenants_count(struct runner *runner, struct slot *slot)
 
 void tenants_leave(struct runner *runner, struct slot *slot)
 {
-    if (!slot->run || (!slot->has_place && !slot->place.place))
+    struct tenant *tenant = slot->tenant;
+    if (!tenant)
         return;
-    struct tenant *tenant = tenant_of(runner, slot->run);
     heap_remove(&tenant->waiting, &slot->place);
     if (slot->has_place) {
         tenant->active--;
         list(runner, tenant);
     }
     slot->has_place = false;
+    slot->tenant = NULL;
+}
+
+void tenants_reload(struct slot *slot)
+{
+    if (slot->tenant)
+        heap_remove(&slot->tenant->waiting, &slot->place);
 }
 
 /* As many as there are places: each is asked again, and takes its own. */

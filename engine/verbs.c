@@ -92,11 +92,34 @@ static const char *window_text(const struct draft *draft)
         .ptr;
 }
 
+/* On the way back nothing is left to turn: what stopped it is to be decided. Only a late success of
+ * an abandoned run waits for a person's word that it is to be undone. */
+static void parked_back_decide(struct draft *draft, enum run_cause cause)
+{
+    const struct run *run = draft->run;
+    if (run->now.reason == PARK_LATE_SUCCESS) {
+        verb_event(draft, STR(""));
+        decide_unpark(draft);
+        decide_recover_lost(draft, PARK_LATE_SUCCESS);
+        decide_due(draft);
+    } else if (run->now.cause != cause) { /* else a repeated verb, obeyed already */
+        refuse(draft, ERR_CONFLICT,
+               "the run goes back already, and is parked (%s): `retry`, `settle` or `skip` what "
+               "stopped it, or `abandon`",
+               park_reason_name(run->now.reason));
+    }
+}
+
 static void turn_decide(struct draft *draft, enum run_cause cause)
 {
     cause = draft->event->verb.by_parent ? CAUSE_PARENT : cause;
     const struct run *run = draft->run;
     const struct instance *open;
+    if (run->now.direction == DIRECTION_COMPENSATE && run->now.state == RUN_PARKED &&
+        cause != CAUSE_PARENT) {
+        parked_back_decide(draft, cause);
+        return;
+    }
     if (run->now.direction == DIRECTION_COMPENSATE && run->now.state != RUN_ABANDONED)
         return; /* already going back, or done with it: a repeated verb is obeyed by that */
     if (run->now.state == RUN_QUEUED && run->now.reason != PARK_NONE) {

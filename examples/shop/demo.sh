@@ -57,6 +57,7 @@ declare -A url
 : >"$DIR/sagad.yaml.new"
 echo "services:" >>"$DIR/sagad.yaml.new"
 for service in inventory payments mail; do
+    : >"$DIR/$service.log" # it is read before the service has written to it
     "$BIN/examples/shop/$service" --port 0 --ledger "$DIR/$service.ledger" >"$DIR/$service.log" 2>&1 &
     pids+=($!)
     port_of "$service"
@@ -80,7 +81,7 @@ sagad_start() {
 say "starting the shop (inventory, payments, mail) and sagad with a private PostgreSQL in $BUILD/demo"
 sagad_start
 PSQL=$(sed -n 's/^  database  //p' "$DIR/sagad.out")
-sql() { eval "$PSQL" -X -q -v ON_ERROR_STOP=1 '"$@"'; }
+sql() { eval "$PSQL" -X -q -P pager=off -v ON_ERROR_STOP=1 '"$@"'; }
 ask() { sql -At -c "$1"; }
 
 input() { # NUMBER SKU EMAIL

@@ -1,6 +1,6 @@
 -- Notices what a target of alerts is to be told and answers with what it was not told yet; null:
 -- nothing. {"upto": ID for alerts_told_v1, "parked": {"count", "runs": the first 20 of
--- {run_id, workflow, tenant, step, reason, code, parked_at}}, "breakers": [{service, open_until}]}
+-- {run_id, workflow, tenant, step, reason, code (cut), parked_at}}, "breakers": [{service, open_until}]}
 -- What is over is forgotten, told or not: it can be told anew when it comes again. p_shards: of the
 -- daemon; whoever has shard 0 tells of breakers. p_on: parked, unknown (of the parked ones only
 -- those whose outcome is unknown), breaker.
@@ -67,7 +67,8 @@ begin
                                   'run_id', f.run_id, 'workflow', k.workflow,
                                   'tenant', nullif(k.tenant, ''), 'step', nullif(v.step, ''),
                                   'reason', r.park_reason,
-                                  'code', d.error -> 'code',
+                                  'code', left(regexp_replace(d.error ->> 'code',
+                                                              '[[:cntrl:]]', '?', 'g'), 100),
                                   'parked_at', saga.time_text(v.at)) order by f.id), '[]')
                          from first f
                          join saga.run r on r.shard = f.shard and r.run_id = f.run_id

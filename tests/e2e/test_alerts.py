@@ -95,6 +95,24 @@ def parked_runs_are_told_once(env):
 
 
 @case
+def hostile_codes(env):
+    """What a participant says in its code neither makes a message long, nor ends its line, nor
+    speaks to a chat program."""
+    ledger, told = env.ledger("svc"), pager(env)
+    configure(env, 'pager: {url: "%s/hook", every: 1s}' % told.url)
+    ledger.always("/a", Answer(409, {"code": "<!channel>\n\u001b[31mred" + "x" * 100000}))
+    daemon = env.daemon("a").start()
+    daemon.apply(FLOW)
+    for n in range(5):
+        daemon.start_run("flow", {"n": 1}, "run-%d" % n)
+    wait_until("all are told", lambda: is_told(env, 5))
+    for request in told.seen(path="/hook"):
+        text = request.json()["text"]
+        assert len(request.body) < 5000 and "??channel????31mred" in text, text
+        assert not any(c in text for c in "\n\x1b<>"), text
+
+
+@case
 def a_storm_is_one_message(env):
     """60 runs park at once: one message or two, which count them and name the first 20."""
     ledger, told = env.ledger("svc"), pager(env)

@@ -185,6 +185,60 @@ def places_of_two_daemons(env):
 
 
 @case
+def a_lock_of_its_own_starves_nobody(env):
+    """One place, an old run with a lock that nobody else wants, and 40 younger ones without: the old
+    one is not overtaken by them."""
+    ledger = env.ledger("svc")
+    daemon = limited(env, "{acme: {runs: 1}}")
+    daemon.apply(flow('lock: "l${{ input.n }}"\n').replace("workflow: flow", "workflow: locked"))
+    gate = threading.Event()
+    ledger.script("/a", Answer(200, gate=gate))
+    ledger.always("/a", Answer(200, delay=0.02))
+    start(env, "first", "acme")
+    wait_until("it is under way", lambda: ledger.seen(path="/a"))
+    env.sql("select saga.start('locked', '{\"n\": 1}', run_id => 'old', tenant => 'acme')")
+    wait_until("it waits", lambda: waits_for_a_place(env, "old"))
+    for n in range(40):
+        start(env, "young-%02d" % n, "acme")
+    wait_until("they wait", lambda: waits_for_a_place(env, "young-39"))
+    gate.set()
+    env.wait_all(42, 30)
+    order = [r.key.split(":")[0] for r in ledger.seen(path="/a")]
+    assert order[:2] == ["first", "old"], order[:5]
+
+
+WAITS = """
+workflow: waits
+services: {svc: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: a, action: {post: svc/a}, compensate: {post: svc/undo_a}}
+  - {id: w, action: {wait_for: go}, timeout: 1h}
+  - {id: b, action: {post: svc/%s}, compensate: {post: svc/undo_b}}
+"""
+
+
+@case
+def a_run_that_is_loaded_anew_keeps_its_place(env):
+    """A migration loads the image of a run again; its place is not given away meanwhile."""
+    ledger = env.ledger("svc")
+    daemon = limited(env, "{acme: {runs: 1}}", source=WAITS % "b")
+    daemon.start_run("waits", {}, "one", tenant="acme")
+    wait_until("it is under way", lambda: ledger.seen(path="/a"))
+    daemon.start_run("waits", {}, "two", tenant="acme")
+    wait_until("the other waits", lambda: waits_for_a_place(env, "two"))
+    daemon.apply(WAITS % "b2")
+    new = env.sql("select encode(hash, 'hex') from saga.workflow where source like '%svc/b2%'")
+    assert daemon.verb("one", "pause").status == 200
+    assert daemon.verb("one", "migrate", to=new).status == 200
+    assert daemon.verb("one", "resume").status == 200
+    time.sleep(0.5)
+    assert len(ledger.seen(path="/a")) == 1 and waits_for_a_place(env, "two")
+    for run in ("one", "two"):
+        daemon.verb(run, "cancel")
+    env.wait_all(2)
+
+
+@case
 def places_and_locks(env):
     """A run that waits for a lock has no place, one that waits for a place may hold a lock: all end."""
     ledger = env.ledger("svc")

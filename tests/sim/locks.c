@@ -129,11 +129,11 @@ static void ask_arrives(struct world_event *event)
                    ask_answered);
 }
 
-static void sim_ask(void *arg, struct str run_id, uint64_t number)
+static void sim_ask(void *arg, const struct run *run, uint64_t number)
 {
     struct daemon *daemon = arg;
     struct ask *ask = arena_new(&daemon->world->arena, struct ask);
-    ask->run_id = arena_str(&daemon->world->arena, run_id);
+    ask->run_id = arena_str(&daemon->world->arena, run->id);
     ask->number = number;
     world_schedule(daemon->world, world_between_ms(daemon->world, 0, 300), daemon->index, ask,
                    ask_arrives);

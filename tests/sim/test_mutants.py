@@ -21,7 +21,7 @@ SEEDS = "8000"
 
 MUTANTS = [
     ("locks: a run begins without asking", "engine/decide.c",
-     "if (run->start.lock.len && event->kind != EVENT_LOCKED) {", "if (false) {"),
+     "if (run->start.lock.len && !run->lock_held) {", "if (false) {"),
     ("locks: a run that was opened again goes back without", "engine/decide.c",
      "return run->start.lock.len && run_state_is_terminal(run->now.state) ? RUN_QUEUED",
      "return false ? RUN_QUEUED"),

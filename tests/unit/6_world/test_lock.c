@@ -56,10 +56,10 @@ static void changed(void *arg, const struct run *run)
     seen = run->now.state;
 }
 
-static void ask(void *arg, struct str run_id, uint64_t number)
+static void ask(void *arg, const struct run *run, uint64_t number)
 {
     (void)arg;
-    assert_true(str_eq_z(run_id, "r"));
+    assert_true(str_eq_z(run->id, "r"));
     asked = number;
     asks++;
 }
@@ -171,11 +171,9 @@ static void a_paused_run_does_not_begin(void **state)
     runner_locked(runner, STR("r"), asked);
     settle(runner);
     assert_int_equal(seen, RUN_QUEUED);
-    verb(runner, EVENT_RESUME);
+    verb(runner, EVENT_RESUME); /* the lock stays with it meanwhile */
     settle(runner);
-    assert_int_equal(asks, 2);
-    runner_locked(runner, STR("r"), asked);
-    settle(runner);
+    assert_int_equal(asks, 1);
     assert_int_equal(seen, RUN_RUNNING);
     runner_free(runner);
 }
