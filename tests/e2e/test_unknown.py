@@ -264,16 +264,16 @@ steps:
     assert daemon.ctl(*settle, "the bank says no").code == 0
     again = daemon.ctl(*settle, "the bank says no")  # it is on its way
     assert again.code == 0, again
-    wait_until("it is unknown again", lambda: env.state("w") == "parked" and
-               len(ledger.seen(path="/pay")) == 2)
+    wait_until("it is unknown again", lambda: len(ledger.seen(path="/pay")) == 2 and
+               env.state("w") == "parked")
     again = daemon.ctl(*settle, "the bank says no")
     assert again.code == 9 and "obeyed" in again.err and "reason of its own" in again.err, again
     tried = env.rows("select outcome from saga.audit where verb = 'settle' order by at desc limit 1")
     assert tried and "reason of its own" in tried[0]["outcome"], tried
     by_sql = "select saga.settle('w', 'pay:execute', false, 'the ledger says no')"
     env.sql(by_sql)
-    wait_until("it is unknown again", lambda: env.state("w") == "parked" and
-               len(ledger.seen(path="/pay")) == 3)
+    wait_until("it is unknown again", lambda: len(ledger.seen(path="/pay")) == 3 and
+               env.state("w") == "parked")
     try:
         taken = env.sql(by_sql)
     except SqlError as refusal:
