@@ -535,27 +535,61 @@ static bool verb_word_read(struct tests_compiler *tx, const struct node *node,
     else
         diag_help(tx->cx.diags, diag,
                   "it is one of: cancel, pause, resume, retry, settle, skip, "
-                  "compensate, abandon");
+                  "compensate, abandon, approve, reject");
     return false;
+}
+
+static bool verb_is_approval(const struct test_verb *verb)
+{
+    return strcmp(verb->verb, "approve") == 0 || strcmp(verb->verb, "reject") == 0;
+}
+
+static void verb_step_read(struct tests_compiler *tx, const struct node *node,
+                           struct test_verb *out)
+{
+    struct named_effect effect;
+    bool approval = out->verb && verb_is_approval(out);
+    if (!read_text(&tx->cx, node, "`step`", &out->step) ||
+        !effect_read(tx, node, out->step, approval ? SUFFIX_NONE : SUFFIX_DIRECTION, &effect))
+        return;
+    if (approval && !tx->plan->steps[effect.step].approve)
+        node_error(&tx->cx, "E403", node, "nobody is asked about `%s`: the step has no `approve`",
+                   tx->plan->steps[effect.step].id);
+}
+
+/* Some verbs are about one step. */
+static void verb_step_check(struct tests_compiler *tx, const struct node *node,
+                            const struct test_verb *verb)
+{
+    if (!verb->verb || verb->step.len)
+        return;
+    if (!verb_is_approval(verb) && strcmp(verb->verb, "settle") != 0 &&
+        strcmp(verb->verb, "skip") != 0)
+        return;
+    struct diag *diag =
+        node_error(&tx->cx, "E403", node, "`%s` does not say of which step", verb->verb);
+    diag_help(tx->cx.diags, diag, "write `{do: %s, step: STEP}`", verb->verb);
 }
 
 static void verb_read(struct tests_compiler *tx, const struct pair *pair, struct test_verb *out)
 {
     const struct node *node = pair->value, *value;
-    struct named_effect effect;
     *out = (struct test_verb){
         .step = STR(""), .reason = STR("test"), .line = doc_line(tx->cx.doc, pair->key->start)};
     read_duration(&tx->cx, pair->key, "a time of `at`", 0, &out->at_us);
     if (node->kind == NODE_TEXT) {
         verb_word_read(tx, node, out);
+        verb_step_check(tx, node, out);
         return;
     }
     if (!keys_check(&tx->cx, node, LANG_TEST_VERB))
         return;
     if ((value = node_get(node, "do")))
         verb_word_read(tx, value, out);
-    if ((value = node_get(node, "step")) && read_text(&tx->cx, value, "`step`", &out->step))
-        effect_read(tx, value, out->step, SUFFIX_DIRECTION, &effect);
+    if ((value = node_get(node, "step")))
+        verb_step_read(tx, value, out);
+    else
+        verb_step_check(tx, node, out);
     if ((value = node_get(node, "reason")))
         read_text(&tx->cx, value, "`reason`", &out->reason);
     if ((value = node_get(node, "applied")))

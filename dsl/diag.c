@@ -107,6 +107,20 @@ void diags_drop_beside_errors(struct diags *diags, const char *code)
     diags->count = kept;
 }
 
+void diags_drop_at(struct diags *diags, const char *code, uint32_t line, uint32_t column)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < diags->count; i++) {
+        const struct diag *diag = &diags->list[i];
+        if (diag->severity == DIAG_WARNING && strcmp(diag->code, code) == 0 && diag->line == line &&
+            diag->column == column)
+            diags->warnings--;
+        else
+            diags->list[kept++] = *diag;
+    }
+    diags->count = kept;
+}
+
 static int diag_cmp(const void *a_ptr, const void *b_ptr)
 {
     const struct diag *a = a_ptr, *b = b_ptr;

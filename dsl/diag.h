@@ -61,6 +61,8 @@ struct diag *diag_add(struct diags *diags, enum diag_severity severity, const ch
 void diag_help(struct diags *diags, struct diag *diag, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Leaves out those of `code` where an error stands at the same place: it says what is needed. */
 void diags_drop_beside_errors(struct diags *diags, const char *code);
+/* Takes back a warning of this code at the place, if there is one. */
+void diags_drop_at(struct diags *diags, const char *code, uint32_t line, uint32_t column);
 void diags_sort(struct diags *diags);
 /* `color`: ANSI colours, for terminals only. */
 void diags_print(const struct diags *diags, bool color, struct buf *out);

@@ -10,7 +10,7 @@
 
 #define STEP_WORDS "none|pending|claimed|retrying|waiting|unknown|applied|refused|skipped|withdrawn"
 #define CHILD_WORDS "completed|compensated|abandoned|refused"
-#define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon"
+#define TEST_VERBS "cancel|pause|resume|retry|settle|skip|compensate|abandon|approve|reject"
 
 /* In the order of the groups: see lang_group_keys. */
 const struct lang_key lang_keys[] = {
@@ -363,7 +363,8 @@ const struct lang_key lang_keys[] = {
     {LANG_TEST_SIGNAL, "data", LANG_ANY, 0, 0, NULL, NULL, "null", "What comes with it."},
 
     {LANG_TEST_VERB, "do", LANG_CHOICE, 0, R, NULL, TEST_VERBS, NULL, "The verb."},
-    {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
+    {LANG_TEST_VERB, "step", LANG_TEXT, 0, 0, NULL, NULL, NULL,
+     "Of `settle`, `skip`, `approve` and `reject`."},
     {LANG_TEST_VERB, "applied", LANG_BOOLEAN, 0, 0, NULL, NULL, NULL, "Of `settle`."},
     {LANG_TEST_VERB, "output", LANG_ANY, 0, 0, NULL, NULL, NULL, "Of `settle` and `skip`."},
     {LANG_TEST_VERB, "reason", LANG_TEXT, 0, 0, NULL, NULL, "test", "Why it is done."},
@@ -492,6 +493,7 @@ bool lang_choice_has(const char *choices, struct str word)
 }
 
 /* Words of other tools and other spellings, which no edit distance finds. */
+#define MCP_HELP "it belongs to the whole workflow, and is not supported by this version"
 static const struct mistake {
     enum lang_group group;
     const char *words; /* "a|b" */
@@ -629,6 +631,8 @@ static const struct mistake {
     {LANG_DRY_RUN, "retry|outcomes|effect|reconcile|approve",
      "it is sent once, and its answer is only shown"},
     {LANG_DRY_RUN, "json|data|content", "a JSON body is `body`"},
+    {LANG_STEP, "mcp", MCP_HELP},
+    {LANG_ACTION, "mcp", MCP_HELP},
     {LANG_STEP, "approval|gate|confirm|manual|human", "a person is asked by `approve`"},
     {LANG_TEST, "state|cause|calls|asks|output|residue|takes", "put it under `expect`"},
     {LANG_TEST, "verbs|operators|cancel", "what operators do is written `at: {10s: cancel}`"},

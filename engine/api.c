@@ -192,8 +192,9 @@ static void runs_list(struct api *api, struct control_request *request)
     const char *params[SEEN_PARAMS_MAX + 1] = {
         control_query(request, "state"),  control_query(request, "workflow"),
         control_query(request, "since"),  control_query(request, "limit"),
-        control_query(request, "cursor"), control_query(request, "where")};
-    unsigned count = 6;
+        control_query(request, "cursor"), control_query(request, "where"),
+        control_query(request, "tenant")};
+    unsigned count = 7;
     int64_t since_us;
     char since[32];
     if (params[2]) {
@@ -210,13 +211,15 @@ static void runs_list(struct api *api, struct control_request *request)
                         params[3]);
         return;
     }
-    if (params[0] && run_state_of(str_z(params[0])) == RUN_NONE) {
+    if (params[0] && strcmp(params[0], "paused") != 0 &&
+        run_state_of(str_z(params[0])) == RUN_NONE) {
         control_problem(request, 400, "bad_request", NULL, "there is no run state \"%s\"",
                         params[0]);
         return;
     }
-    const char *sql = seen_sql(
-        request, "select saga.runs_json_v2($1, $2, $3::interval, $4::int, $5, $6)", params, &count);
+    const char *sql =
+        seen_sql(request, "select saga.runs_json_v3($1, $2, $3::interval, $4::int, $5, $6, $7)",
+                 params, &count);
     /* What only reads an index must not wait for somebody's search. */
     (params[5] ? store_pg_search : store_pg_query)(api->o.store, sql, params, count, runs_came,
                                                    request);

@@ -130,15 +130,21 @@ static void verb_repeated(void *arg, const struct store_answer *answer)
         refusal_keep(call, &call->refusal);
 }
 
-/* By the time that a retry comes again the run goes on: it was obeyed already if it is the same. */
-static void retry_compare(struct verb_call *call, const struct err *refusal)
+/* By the time that these come again the run goes on: it was obeyed already if it is the same. */
+static bool may_be_repeated(enum run_event_kind kind)
+{
+    return kind == EVENT_RETRY || kind == EVENT_SETTLE || is_approval(kind);
+}
+
+static void repeat_compare(struct verb_call *call, const struct err *refusal)
 {
     struct arena *arena = control_arena(call->request);
     struct str body = verb_body(call, arena);
-    const char *params[] = {arena_str(arena, call->verb.run_id).ptr,
+    const char *params[] = {run_event_name(call->verb.kind),
+                            arena_str(arena, call->verb.run_id).ptr,
                             arena_str(arena, call->verb.actor).ptr, body.ptr};
     call->refusal = *refusal;
-    store_pg_query(call->api->o.store, "select saga.retry_repeated_v1($1, $2, $3)", params,
+    store_pg_query(call->api->o.store, "select saga.verb_repeated_v1($1, $2, $3, $4)", params,
                    ARRAY_LEN(params), verb_repeated, call);
 }
 
@@ -148,8 +154,9 @@ static void verb_answered(void *arg, const struct runner_answer *answer)
     FAILPOINT("verb_answer");
     if (answer->removed && call->verb.kind == EVENT_ANSWER)
         late_answer_keep(call, &answer->err);
-    else if (answer->err.code == ERR_CONFLICT && call->verb.kind == EVENT_RETRY && !answer->removed)
-        retry_compare(call, &answer->err);
+    else if (answer->err.code == ERR_CONFLICT && may_be_repeated(call->verb.kind) &&
+             !answer->removed)
+        repeat_compare(call, &answer->err);
     else if ((answer->err.code == ERR_CONFLICT || answer->err.code == ERR_PERMISSION) &&
              call->verb.kind != EVENT_SIGNAL && call->verb.kind != EVENT_ANSWER)
         refusal_keep(call, &answer->err);
@@ -314,6 +321,31 @@ static void verb_send(struct verb_call *call)
         problem_err(call->request, &err);
 }
 
+static void settle_compared(void *arg, const struct store_answer *answer)
+{
+    struct verb_call *call = arg;
+    struct err refusal;
+    if (answer->err.code) {
+        problem_err(call->request, &answer->err);
+    } else if (answer->text.ptr) {
+        err_set(&refusal, ERR_CONFLICT, STR_FMT, STR_ARG(answer->text));
+        refusal_keep(call, &refusal);
+    } else {
+        verb_send(call);
+    }
+}
+
+/* An old word must not be taken for one on what was sent after it. */
+static void settle_compare(struct verb_call *call)
+{
+    struct arena *arena = control_arena(call->request);
+    struct str body = verb_body(call, arena);
+    const char *params[] = {arena_str(arena, call->verb.run_id).ptr,
+                            arena_str(arena, call->verb.actor).ptr, body.ptr};
+    store_pg_query(call->api->o.store, "select saga.settle_repeated_v1($1, $2, $3)", params,
+                   ARRAY_LEN(params), settle_compared, call);
+}
+
 /* The version that is named, by the body that was read before. */
 static bool migrate_plan_find(struct verb_call *call, struct err *err)
 {
@@ -372,6 +404,8 @@ void run_verb(struct api *api, struct control_request *request, struct str run_i
         return;
     if (call->verb.kind == EVENT_MIGRATE)
         migrate_prepare(call);
+    else if (call->verb.kind == EVENT_SETTLE)
+        settle_compare(call);
     else
         verb_send(call);
 }

@@ -336,9 +336,13 @@ static void duration_read(struct reader *reader, const struct node *node, const 
 
 /* --- alerts ----------------------------------------------------------------------------------- */
 
-static void alert_on_read(struct reader *reader, const struct node *node,
+/* The key is known: that some tools read the word as a boolean needs no warning. */
+static void alert_on_read(struct reader *reader, const struct pair *pair,
                           struct alert_target *target)
 {
+    const struct node *node = pair->value;
+    struct place place = doc_node_place(&reader->doc, pair->key);
+    diags_drop_at(reader->diags, "W001", place.line, place.column);
     for (uint32_t i = 0; node->kind == NODE_LIST && i < node->count; i++) {
         struct str what = node->items[i]->text;
         if (str_eq_z(what, "parked"))
@@ -406,7 +410,7 @@ static void alert_read(struct reader *reader, const struct pair *pair, struct al
         else if (str_eq_z(key, "bearer"))
             target->bearer = text_read(reader, value, "bearer");
         else if (str_eq_z(key, "on"))
-            alert_on_read(reader, value, target);
+            alert_on_read(reader, &node->pairs[i], target);
         else if (str_eq_z(key, "every"))
             duration_read(reader, value, "every", &target->every_us);
         else

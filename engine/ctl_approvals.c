@@ -73,7 +73,7 @@ static void entry_print(struct ctl *ctl, const struct json *entry)
     buf_printf(&ctl->out, " until " STR_FMT "\n",
                STR_ARG(until_text(ctl, member(entry, "expires_at"))));
     if (member(entry, "dry_run").len) {
-        buf_add_z(&ctl->out, "    what it does ");
+        buf_add_z(&ctl->out, "    would do   ");
         text_add(&ctl->out, member(entry, "dry_run"));
         buf_add_char(&ctl->out, '\n');
     }

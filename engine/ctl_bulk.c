@@ -57,6 +57,9 @@ static int usage_check(struct ctl *ctl, double *rate, double *share)
         return ctl_usage(ctl, "%s needs RUN..., or --state, --workflow, --since or --where", verb);
     if (ctl->args_count && filtered)
         return ctl_usage(ctl, "give runs or a filter, not both");
+    if (ctl_has(ctl, OPT_STATE) && strcmp(ctl_option(ctl, OPT_STATE), "paused") == 0)
+        return ctl_usage(ctl, "--state paused is for list: resume takes the paused runs of the "
+                              "other filters by itself");
     if (ctl->args_count == 1)
         return ctl_usage(ctl,
                          "--rate, --max-error-share, --dry-run and --yes are for several runs");

@@ -88,14 +88,21 @@ static bool socket_find_upwards(struct ctl_client *client)
     return false;
 }
 
+/* NULL: the usual places are looked at. */
+static const char *socket_named(struct ctl *ctl)
+{
+    const char *named = ctl_option(ctl, OPT_SOCKET);
+    if (!named)
+        named = getenv("SAGA_SOCKET");
+    return named && *named ? named : NULL;
+}
+
 static bool socket_choose(struct ctl *ctl)
 {
     struct ctl_client *client = ctl->client;
     char path[4096];
-    const char *named = ctl_option(ctl, OPT_SOCKET), *runtime = getenv("XDG_RUNTIME_DIR");
-    if (!named)
-        named = getenv("SAGA_SOCKET");
-    if (named && *named)
+    const char *named = socket_named(ctl), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (named)
         return socket_try(client, named);
     if (socket_find_upwards(client))
         return true;
@@ -145,6 +152,11 @@ void ctl_unreachable_hint(struct ctl *ctl)
         return;
     }
     ctl_hint(ctl, "  looked at:" STR_FMT, STR_ARG(buf_str(&client->tried)));
+    if (socket_named(ctl)) {
+        ctl_hint(ctl, "  start one there: sagad --socket %s ..., or name the socket of another",
+                 socket_named(ctl));
+        return;
+    }
     ctl_hint(ctl,
              "  start one here: sagad --dev .   or name its socket: --socket PATH, SAGA_SOCKET");
 }

@@ -62,11 +62,28 @@ static const char *state_sentence(const struct model_run *run)
     return "is in a state that this version of sagactl does not know";
 }
 
-static const char *retrying_text(const struct model_step *step, struct arena *arena)
+static const char *retrying_text(const struct model_step *step, bool over, struct arena *arena)
 {
-    return arena_printf(arena, "failed " STR_FMT " and will be tried again",
-                        STR_ARG(text_count(step->attempts, "time", arena)))
+    return arena_printf(arena, "failed " STR_FMT " and %s",
+                        STR_ARG(text_count(step->attempts, "time", arena)),
+                        over ? "is not tried again, as the run was closed" : "will be tried again")
         .ptr;
+}
+
+/* What it was doing; `over`: until the run was closed as it was. */
+static const char *claimed_text(const struct model_step *step, bool over)
+{
+    if (step->queue.len)
+        return over ? "was with a worker when the run was closed" : "is with a worker";
+    return over ? "had been sent, and was not answered when the run was closed"
+                : "has been sent and is not answered yet";
+}
+
+static const char *waiting_text(const struct model_step *step, bool over)
+{
+    if (over)
+        return "was waiting when the run was closed";
+    return step->queue.len ? "is waiting for a worker to take it" : "is waiting";
 }
 
 static void unknown_explain(struct ctl *ctl, const struct model_step *step)
@@ -76,7 +93,7 @@ static void unknown_explain(struct ctl *ctl, const struct model_step *step)
                  STR_ARG(model_unknown_text(step, ctl_now(), &ctl->scratch)));
 }
 
-static void step_explain(struct ctl *ctl, const struct model_step *step)
+static void step_explain(struct ctl *ctl, const struct model_step *step, bool over)
 {
     struct arena *arena = &ctl->scratch;
     struct str error = model_error_text(step->error, arena);
@@ -87,15 +104,14 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
     const char *said = NULL;
     switch (step_state_of(step->state)) {
     case STEP_APPLIED: said = "was applied"; break;
-    case STEP_REFUSED: said = "was not applied; it failed for good"; break;
+    case STEP_REFUSED:
+        said = step->items ? "stopped, as one of its items failed for good"
+                           : "was not applied; it failed for good";
+        break;
     case STEP_UNKNOWN: said = "may or may not have been applied"; break;
-    case STEP_CLAIMED:
-        said = step->queue.len ? "is with a worker" : "has been sent and is not answered yet";
-        break;
-    case STEP_RETRYING: said = retrying_text(step, arena); break;
-    case STEP_WAITING:
-        said = step->queue.len ? "is waiting for a worker to take it" : "is waiting";
-        break;
+    case STEP_CLAIMED: said = claimed_text(step, over); break;
+    case STEP_RETRYING: said = retrying_text(step, over, arena); break;
+    case STEP_WAITING: said = waiting_text(step, over); break;
     case STEP_SKIPPED: said = "was skipped"; break;
     case STEP_WITHDRAWN: said = "was waiting when the run turned back, and was withdrawn"; break;
     case STEP_NONE:
@@ -116,15 +132,20 @@ static void step_explain(struct ctl *ctl, const struct model_step *step)
         unknown_explain(ctl, step);
 }
 
-static void undo_explain(struct ctl *ctl, const struct model_step *step)
+static void undo_explain(struct ctl *ctl, const struct model_step *step, bool over)
 {
     struct str error = model_error_text(model_phase_error(step), &ctl->scratch);
     const char *said = NULL;
     if (step->folded.len)
         return; /* its items are counted already */
     switch (model_phase_of(step)) {
-    case MODEL_UNDOING: said = "is being undone"; break;
-    case MODEL_UNDO_RETRYING: said = "could not be undone yet; it will be tried again"; break;
+    case MODEL_UNDOING:
+        said = over ? "was being undone when the run was closed" : "is being undone";
+        break;
+    case MODEL_UNDO_RETRYING:
+        said = over ? "was not undone before the run was closed"
+                    : "could not be undone yet; it will be tried again";
+        break;
     case MODEL_UNDONE: said = "was undone"; break;
     case MODEL_UNDO_FAILED: said = "could not be undone"; break;
     case MODEL_UNDO_UNKNOWN: said = "may or may not have been undone"; break;
@@ -150,16 +171,17 @@ static void happened_explain(struct ctl *ctl, const struct model_run *run)
     const char *cause = model_cause_text(run->cause);
     struct str error = show_why(ctl, run->error);
     size_t before = ctl->out.len;
+    bool over = model_is_terminal(run->state);
     show_heading(ctl, "What happened");
     size_t start = ctl->out.len;
     for (uint32_t i = 0; i < run->steps_count; i++)
-        step_explain(ctl, &run->steps[i]);
+        step_explain(ctl, &run->steps[i], over);
     if (run->cause.len)
         line_add(ctl, "  Then the run turned back: " STR_FMT "%s" STR_FMT "%s",
                  STR_ARG(cause ? str_z(cause) : run->cause), error.len ? " (" : ".", STR_ARG(error),
                  error.len ? ")." : "");
     for (uint32_t i = run->steps_count; i-- > 0;)
-        undo_explain(ctl, &run->steps[i]);
+        undo_explain(ctl, &run->steps[i], over);
     if (ctl->out.len == start)
         ctl->out.len = before; /* nothing has */
 }
@@ -184,7 +206,7 @@ static const struct model_step *step_in_motion(const struct model_run *run)
 static bool has_limit(const struct model_run *run)
 {
     return run->waiting.signal.len || run->waiting.queue.len || run->waiting.child.len ||
-           run->waiting.service.len;
+           run->waiting.service.len || str_eq_z(run->waiting_for, "approval");
 }
 
 static void waiting_explain(struct ctl *ctl, const struct model_run *run)
@@ -205,7 +227,8 @@ static void waiting_explain(struct ctl *ctl, const struct model_run *run)
     if (run->paused)
         what = STR("a person to resume it; deadlines and keys run on meanwhile");
     struct str when = STR("");
-    struct wall at = step ? step->next_at : WALL_NONE;
+    bool starts_later = str_eq_z(run->state, "queued") && str_eq_z(run->waiting_for, "timer");
+    struct wall at = step ? step->next_at : starts_later ? run->start_at : WALL_NONE;
     bool asked = step && str_eq_z(run->waiting_for, "reconcile");
     if (asked)
         at = step->unknown.next_at;
@@ -219,6 +242,9 @@ static void waiting_explain(struct ctl *ctl, const struct model_run *run)
         ctl, "  It waits for " STR_FMT "%s" STR_FMT STR_FMT ".",
         STR_ARG(what.len ? what : STR("its next step")), step && !run->paused ? ", for step " : "",
         STR_ARG(step && !run->paused ? step->id : STR("")), STR_ARG(run->paused ? STR("") : when));
+    struct str behind = model_behind_text(run, &ctl->scratch);
+    if (behind.len)
+        line_add(ctl, "  " STR_FMT ".", STR_ARG(behind));
 }
 
 static const char *undo_prospect(const struct model_step *step)
@@ -318,7 +344,8 @@ static int run_explain(struct ctl *ctl)
     line_add(ctl, "Run " STR_FMT " of workflow " STR_FMT " (version " STR_FMT ") %s.",
              STR_ARG(run->id), STR_ARG(run->workflow), STR_ARG(run->version), state_sentence(run));
     if (wall_is_set(run->created_at))
-        line_add(ctl, "It started " STR_FMT " ago%s" STR_FMT ".",
+        line_add(ctl, "It %s " STR_FMT " ago%s" STR_FMT ".",
+                 str_eq_z(run->state, "queued") ? "was submitted" : "started",
                  STR_ARG(text_age(run->created_at, ctl_now(), arena)),
                  wall_is_set(run->ended_at) ? " and took " : "",
                  STR_ARG(wall_is_set(run->ended_at)

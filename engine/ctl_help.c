@@ -1,6 +1,29 @@
 #include "engine/ctl_text.h"
 #include "engine/ctl_verbs.h"
 
+#define HELP_COLUMNS 80
+#define VERB_COLUMNS 24
+#define OPTION_COLUMNS 22
+
+/* A name and what it means, which goes on below itself. */
+static void entry_print(struct ctl *ctl, struct str left, size_t left_columns, const char *help)
+{
+    size_t indent = 2 + left_columns + 2, room = HELP_COLUMNS - indent;
+    buf_printf(&ctl->out, "  %-*.*s", (int)left_columns, (int)left.len, left.ptr);
+    if (left.len > left_columns) /* a long one has its help on the next line */
+        buf_printf(&ctl->out, "\n  %-*s", (int)left_columns, "");
+    buf_add_z(&ctl->out, "  ");
+    while (strlen(help) > room) {
+        size_t cut = room;
+        while (cut > 0 && help[cut] != ' ')
+            cut--;
+        cut = cut ? cut : room;
+        buf_printf(&ctl->out, "%.*s\n%*s", (int)cut, help, (int)indent, "");
+        help += cut + (help[cut] == ' ');
+    }
+    buf_printf(&ctl->out, "%s\n", help);
+}
+
 static void option_print(struct ctl *ctl, const struct ctl_verb_option *entry)
 {
     const struct ctl_option *option = &ctl_options[entry->id];
@@ -10,10 +33,7 @@ static void option_print(struct ctl *ctl, const struct ctl_verb_option *entry)
     buf_printf(&left, "--%s", option->name);
     if (option->value)
         buf_printf(&left, " %s", option->value);
-    buf_printf(&ctl->out, "  %-22s", left.data);
-    if (left.len > 22) /* a long one has its help on the next line */
-        buf_printf(&ctl->out, "\n  %-22s", "");
-    buf_printf(&ctl->out, "  %s\n", entry->help);
+    entry_print(ctl, buf_str(&left), OPTION_COLUMNS, entry->help);
     buf_free(&left);
 }
 
@@ -22,7 +42,8 @@ static void verb_help(struct ctl *ctl, const struct ctl_verb *verb)
     bool any = verb->options[0].id != OPT_NONE;
     buf_printf(&ctl->out, "sagactl %s%s%s%s\n\n", verb->name, *verb->args ? " " : "", verb->args,
                any ? " [OPTIONS]" : "");
-    buf_printf(&ctl->out, "%s.\n", verb->summary);
+    buf_printf(&ctl->out, "%s%s\n", verb->summary,
+               verb->summary[strlen(verb->summary) - 1] == '?' ? "" : ".");
     if (verb->about)
         buf_printf(&ctl->out, "\n%s\n", verb->about);
     if (any)
@@ -46,7 +67,7 @@ static void overview(struct ctl *ctl)
             buf_printf(&ctl->out, "\n%s:\n", verb->group);
         group = verb->group;
         buf_printf(&left, "%s %s", verb->name, verb->args);
-        buf_printf(&ctl->out, "  %-24s  %s\n", left.data, verb->summary);
+        entry_print(ctl, buf_str(&left), VERB_COLUMNS, verb->summary);
         buf_free(&left);
     }
     buf_add_z(&ctl->out, "\nOptions of every verb:\n");
@@ -73,7 +94,7 @@ int ctl_verb_help(struct ctl *ctl)
     if (ctl->args_count) {
         verb = ctl_verb_find(ctl->args[0]);
         if (!verb)
-            return ctl_usage(ctl, "there is no verb \"%s\"", ctl->args[0]);
+            return ctl_verb_unknown(ctl, ctl->args[0]);
     }
     ctl_help(ctl, verb);
     return CTL_OK;

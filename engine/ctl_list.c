@@ -46,6 +46,7 @@ static struct str page_path(struct ctl *ctl, int64_t limit, const char *cursor)
     buf_add_z(&path, "/v1/runs");
     query_add(&path, "state", ctl_option(ctl, OPT_STATE));
     query_add(&path, "workflow", ctl_option(ctl, OPT_WORKFLOW));
+    query_add(&path, "tenant", ctl_option(ctl, OPT_TENANT));
     query_add(&path, "since", ctl_option(ctl, OPT_SINCE));
     query_add(&path, "where", ctl_option(ctl, OPT_WHERE));
     query_add(&path, "limit", arena_printf(&ctl->scratch, "%lld", (long long)limit).ptr);
@@ -123,7 +124,7 @@ int ctl_verb_list(struct ctl *ctl)
         code = rows_print(ctl, buf_str(&list), "run_id", run_columns, ARRAY_LEN(run_columns));
     }
     if (!code && next)
-        ctl_say(ctl, "there are more; --limit 0 lists all, --cursor goes on from here");
+        ctl_say(ctl, "there are more; --limit 0 lists all, --cursor '%s' goes on from here", next);
     else if (!code && list.len == 2 && !ctl_format_is_json(ctl))
         ctl_say(ctl, "no runs");
     buf_free(&list);

@@ -87,6 +87,7 @@ static struct model_step step_read(const struct json *json, struct arena *arena)
         .step_input = member(json, "step_input"),
         .compensation_step_input = member(json, "compensation_step_input"),
         .unknown = unknown_read(member(json, "unknown")),
+        .approval = text_of(json, "approval"),
         .folded = STR(""),
     };
     if (!step.id.len) /* rows of the view carry the other name */
@@ -99,13 +100,23 @@ static struct model_step step_read(const struct json *json, struct arena *arena)
     return step;
 }
 
+/* Nothing goes on in a run that was closed as it was: what was in motion stopped with it. */
+static void step_end(struct model_step *step, struct wall ended_at)
+{
+    step->next_at = step->unknown.next_at = WALL_NONE;
+    if (wall_is_set(step->started_at) && !wall_is_set(step->ended_at))
+        step->ended_at = ended_at;
+    if (wall_is_set(step->compensation_started_at) && !wall_is_set(step->compensation_ended_at))
+        step->compensation_ended_at = ended_at;
+}
+
 struct model_run model_run_read(const struct json *json, struct arena *arena)
 {
     const struct json *steps = list_of(json, "steps");
     const struct json *paused = member(json, "paused");
     const struct json *waiting = member(json, "waiting");
     const struct json *taken = member(waiting, "taken");
-    const struct json *lock = member(json, "lock");
+    const struct json *lock = member(json, "lock"), *behind = member(json, "behind");
     struct model_run run = {
         .id = text_of(json, "run_id"),
         .workflow = text_of(json, "workflow"),
@@ -126,6 +137,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .lock = {.value = text_of(lock, "value"),
                  .holder = text_of(lock, "holder"),
                  .position = count_of(lock, "position")},
+        .behind = {.run = text_of(behind, "run_id"), .reason = text_of(behind, "reason")},
         .input = member(json, "input"),
         .output = member(json, "output"),
         .error = member(json, "error"),
@@ -133,6 +145,7 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
         .residue = list_of(json, "residue"),
         .attempts = list_of(json, "attempts"),
         .findings = list_of(json, "findings"),
+        .by_hand = list_of(json, "by_hand"),
         .children = list_of(json, "children"),
         .verbs = list_of(json, "next_verbs"),
         .created_at = time_of(json, "created_at"),
@@ -148,8 +161,11 @@ struct model_run model_run_read(const struct json *json, struct arena *arena)
     if (!run.reason.len)
         run.reason = text_of(json, "park_reason");
     run.steps = arena_array(arena, struct model_step, MAX(run.steps_count, 1u));
-    for (uint32_t i = 0; i < run.steps_count; i++)
+    for (uint32_t i = 0; i < run.steps_count; i++) {
         run.steps[i] = step_read(steps->items[i], arena);
+        if (wall_is_set(run.ended_at))
+            step_end(&run.steps[i], run.ended_at);
+    }
     return run;
 }
 
@@ -335,7 +351,8 @@ bool model_phase_took(const struct model_step *step, struct wall now, int64_t *o
     bool undo = model_phase_of(step) >= MODEL_UNDOING && wall_is_set(step->compensation_started_at);
     struct wall from = undo ? step->compensation_started_at : step->started_at;
     struct wall to = undo ? step->compensation_ended_at : step->ended_at;
-    if (!wall_is_set(from))
+    bool never_sent = !undo && step->approval.len && !step->attempts;
+    if (!wall_is_set(from) || never_sent)
         return false;
     *out_us = MAX((wall_is_set(to) ? to.us : now.us) - from.us, (int64_t)0);
     return true;
@@ -476,12 +493,26 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
                             STR_ARG(run->waiting.service));
     if (str_eq_z(run->waiting_for, "lock") && run->lock.value.len)
         return lock_text(run, arena);
+    if (str_eq_z(run->waiting_for, "timer") && run_state_of(run->state) == RUN_QUEUED &&
+        wall_is_set(run->start_at))
+        return arena_printf(arena, "its start at " STR_FMT,
+                            STR_ARG(text_time(run->start_at, arena)));
     if (str_eq_z(run->waiting_for, "limit") && run->tenant.len)
         return arena_printf(arena,
                             "a place: the tenant \"" STR_FMT
                             "\" has as many runs in flight as the daemon's config allows",
                             STR_ARG(run->tenant));
     return phrase ? str_z(phrase) : run->waiting_for;
+}
+
+struct str model_behind_text(const struct model_run *run, struct arena *arena)
+{
+    const char *reason = model_reason_text(run->behind.reason);
+    if (!run->behind.run.len)
+        return STR("");
+    return arena_printf(arena, STR_FMT " is parked and needs a person: " STR_FMT,
+                        STR_ARG(run->behind.run),
+                        STR_ARG(reason ? str_z(reason) : run->behind.reason));
 }
 
 /* What was learned last: "; the newest answer, 5s ago: ..." */
@@ -692,6 +723,11 @@ size_t model_next_commands(const struct model_run *run, struct wall now, struct 
 {
     struct next_list list = {run, arena, out, 0, max};
     enum run_state state = run_state_of(run->state);
+    if (run->behind.run.len && max)
+        out[list.count++] = (struct model_next){
+            .command = arena_printf(arena, "sagactl dead show " STR_FMT, STR_ARG(run->behind.run)),
+            .meaning = STR("what the run that it waits for needs of a person"),
+        };
     if (run->paused && !model_is_over(run->state))
         next_add(&list, "resume", "", "", "let it go on");
     if (run->waiting.signal.len)

@@ -32,8 +32,9 @@ struct model_step {
     struct model_unknown unknown;
     struct str renewed, compensation_renewed; /* why it has another key than the first; "" = not */
     const struct json *step_input, *compensation_step_input; /* a person's; NULL: none */
-    struct str stays;  /* why the workflow does not undo it; "": it does */
-    struct str folded; /* what they are doing, if they are not shown one by one; else "" */
+    struct str stays;    /* why the workflow does not undo it; "": it does */
+    struct str approval; /* a person's word on it; "": nobody was asked */
+    struct str folded;   /* what they are doing, if they are not shown one by one; else "" */
 };
 
 struct model_run {
@@ -47,12 +48,16 @@ struct model_run {
         struct str value, holder;
         uint32_t position; /* 0: it holds it, or has not asked yet */
     } lock;
+    struct { /* the parked run that it waits for, over locks and children; all "": none */
+        struct str run, reason;
+    } behind;
     const struct json *input, *output, *error, *residue; /* NULL: none; residue is a list */
     const struct json *parked_error;                     /* why it stopped; NULL: as `error` */
     const struct json *attempts, *findings;              /* lists, or NULL */
-    const struct json *children;                         /* {run_id, workflow, state, ...}, ... */
-    const struct json *verbs;  /* what the daemon calls safe, a list of texts, or NULL */
-    const struct json *inputs; /* corrected ones {number, direction, input, at, actor}, or NULL */
+    const struct json *by_hand;  /* settles and skips {step, verb, actor, reason, at}, or NULL */
+    const struct json *children; /* {run_id, workflow, state, ...}, ... */
+    const struct json *verbs;    /* what the daemon calls safe, a list of texts, or NULL */
+    const struct json *inputs;   /* corrected ones {number, direction, input, at, actor}, or NULL */
     struct wall created_at, ended_at, deadline_at, start_at;
     struct wall removed_at; /* of its data, by retention: nothing else than its end is known */
     struct wall compensate_until; /* going back: parked then */
@@ -120,6 +125,8 @@ const struct json *model_phase_error(const struct model_step *step);
 
 /* Why a run waits, as the end of "It waits for ...". */
 struct str model_waiting_text(const struct model_run *run, struct arena *arena);
+/* "order-7 is parked and needs a person: ...": the run that it stands behind; "": none. */
+struct str model_behind_text(const struct model_run *run, struct arena *arena);
 /* "unknown since 10:00:05 (20s ago); its service was asked 3 times, and is asked next in 5s, until
  * 10:10:05 at the latest; the newest answer, 2s ago: ..."; "" if the outcome of the step is known.
  */

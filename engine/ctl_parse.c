@@ -166,8 +166,6 @@ static int option_read(struct ctl *ctl, int argc, char **argv, int *at)
 
 static int verb_read(struct ctl *ctl, const char *name)
 {
-    const char *names[64], *nearest;
-    size_t count = 0;
     ctl->verb = ctl_verb_find(name);
     if (ctl->verb)
         return 0;
@@ -175,11 +173,19 @@ static int verb_read(struct ctl *ctl, const char *name)
         ctl_say(ctl, "\"%s\" is not supported by this version of sagactl", name);
         return CTL_USAGE;
     }
+    return ctl_verb_unknown(ctl, name);
+}
+
+int ctl_verb_unknown(struct ctl *ctl, const char *name)
+{
+    const char *names[64], *nearest;
+    size_t count = 0;
     for (size_t i = 0; i < ctl_verbs_count; i++)
         names[count++] = ctl_verbs[i].name;
     nearest = diag_nearest(str_z(name), names, count);
-    return ctl_usage(ctl, "unknown verb \"%s\"%s%s%s", name, nearest ? ", did you mean " : "",
-                     nearest ? nearest : "", nearest ? "?" : "");
+    ctl_say(ctl, "unknown verb \"%s\"%s%s%s; see sagactl --help", name,
+            nearest ? ", did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    return CTL_USAGE;
 }
 
 static int args_check(struct ctl *ctl)

@@ -17,6 +17,8 @@ int ctl_run_read(struct ctl *ctl, struct ctl_run *out, struct err *err)
 
 /* --- by name --------------------------------------------------------------------------------- */
 
+#define CANDIDATES_NAMED 10 /* one more tells that there are others */
+
 static bool candidates_say(struct ctl *ctl, const char *name, const struct ctl_reply *reply)
 {
     const struct json *problem, *list;
@@ -27,8 +29,10 @@ static bool candidates_say(struct ctl *ctl, const char *name, const struct ctl_r
     if (!list || list->kind != JSON_LIST)
         return false;
     ctl_say(ctl, "\"%s\" is the beginning of more than one run id:", name);
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < MIN(list->count, CANDIDATES_NAMED + 0u); i++)
         ctl_hint(ctl, "  " STR_FMT, STR_ARG(list->items[i]->text));
+    if (list->count > CANDIDATES_NAMED)
+        ctl_hint(ctl, "  and more: give more of it");
     return true;
 }
 

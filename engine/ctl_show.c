@@ -204,6 +204,25 @@ static const char *residue_meaning(struct str why)
     return NULL;
 }
 
+/* "settled as applied by uid:0: seen in the books"; absent: nobody is known to have done it. */
+static struct str by_hand_text(struct ctl *ctl, const struct model_run *run,
+                               const struct json *entry)
+{
+    const struct json *act = NULL;
+    for (uint32_t i = 0; run->by_hand && i < run->by_hand->count; i++)
+        if (str_eq(json_get_text(run->by_hand->items[i], "step"), json_get_text(entry, "step")))
+            act = run->by_hand->items[i];
+    if (!act)
+        return STR_NONE;
+    const char *how = str_eq_z(json_get_text(act, "verb"), "skip") ? "skipped"
+                      : str_eq_z(json_get_text(entry, "state"), "applied")
+                          ? "settled as applied"
+                          : "settled as not applied";
+    return arena_printf(&ctl->scratch, "%s by " STR_FMT ": " STR_FMT, how,
+                        STR_ARG(json_get_text(act, "actor")),
+                        STR_ARG(json_get_text(act, "reason")));
+}
+
 /* "send" of "send.3"; "" of what is no item. */
 static struct str loop_of(const struct json *entry)
 {
@@ -262,8 +281,12 @@ void show_residue(struct ctl *ctl, const struct model_run *run)
         } else {
             row++;
         }
+        bool one = step.ptr == json_get_text(entry, "step").ptr;
+        struct str told = meaning ? str_z(meaning) : why, by_hand = STR_NONE;
+        if (one && str_eq_z(why, "by_hand"))
+            by_hand = by_hand_text(ctl, run, entry);
         table_add(&table, label_of(run, step), PAINT_NONE);
-        table_add(&table, meaning ? str_z(meaning) : why,
+        table_add(&table, by_hand.ptr ? by_hand : told,
                   str_eq(why, STR("declared")) ? PAINT_NONE : PAINT_YELLOW);
         table_add(&table,
                   reason.len ? arena_printf(&ctl->scratch, "(" STR_FMT ")", STR_ARG(reason))
@@ -384,6 +407,7 @@ static void header_show(struct ctl *ctl, const struct model_run *run)
         show_field(ctl, "deadline", text_time(run->deadline_at, &ctl->scratch));
         if (!str_eq_z(run->state, "parked"))
             show_field(ctl, "waits for", model_waiting_text(run, &ctl->scratch));
+        show_field(ctl, "behind", model_behind_text(run, &ctl->scratch));
     }
     if (run->lock.value.len && !run->lock.position)
         show_field(ctl, "holds lock", run->lock.value);

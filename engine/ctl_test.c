@@ -20,6 +20,7 @@ struct session {
     bool faults;
     bool in_directory; /* files without tests are passed over */
     uint32_t passed, failed, walks, broken;
+    uint32_t unreached;       /* steps to which no walk came */
     struct json *json_tests;  /* with `faults` those that failed */
     struct json *json_faults; /* NULL without `faults` */
 };
@@ -287,12 +288,33 @@ static void test_play(struct session *session, const struct test_file *file,
 
 /* --- the verb ---------------------------------------------------------------------------- */
 
+/* Nothing was promised about them. */
+static void unreached_tell(struct session *session, const struct test_file *file,
+                           const bool *reached)
+{
+    struct ctl *ctl = session->ctl;
+    bool quiet = ctl_format_is_json(ctl) || ctl->format == CTL_FORMAT_NAME;
+    uint32_t count = 0;
+    for (uint16_t i = 0; i < file->plan->steps_count; i++) {
+        if (reached[i])
+            continue;
+        if (!quiet)
+            buf_printf(&ctl->out, "%s%s",
+                       count ? ", " : "  no walk came to: ", file->plan->steps[i].id);
+        count++;
+    }
+    if (count && !quiet)
+        buf_add_z(&ctl->out, "; write a test whose run does\n");
+    session->unreached += count;
+}
+
 static int faults_play(struct session *session, const struct test_file *file)
 {
     struct ctl *ctl = session->ctl;
     uint32_t count = MAX(file->tests->count, 1u);
+    bool *reached = arena_array(&ctl->arena, bool, file->plan->steps_count);
     for (uint32_t i = 0; i < count; i++) {
-        struct test_faults_report report = {0};
+        struct test_faults_report report = {.reached = reached};
         const struct test_case *test = file->tests->count ? &file->tests->list[i] : NULL;
         int code = ctl_test_faults(ctl, file, test, &report);
         if (code)
@@ -302,6 +324,7 @@ static int faults_play(struct session *session, const struct test_file *file)
         if (ctl->format == CTL_FORMAT_JSON)
             json_list_add(session->json_faults, report.json);
     }
+    unreached_tell(session, file, reached);
     return CTL_OK;
 }
 
@@ -365,6 +388,10 @@ static void summary_print(struct session *session)
         const char *held = "every promise held";
         if (session->broken)
             held = arena_printf(&ctl->arena, "%u with a broken promise", session->broken).ptr;
+        else if (session->unreached)
+            held = arena_printf(&ctl->arena, "every promise held; to " STR_FMT " no walk came",
+                                STR_ARG(text_count(session->unreached, "step", &ctl->arena)))
+                       .ptr;
         text = arena_printf(&ctl->arena, STR_FMT ", %s",
                             STR_ARG(text_count(session->walks, "walk", &ctl->arena)), held);
         if (session->failed)

@@ -61,10 +61,10 @@ const struct json *ctl_test_trace_json(const struct stub_result *result, struct 
 /* The run's texts as JSON values; null if absent. */
 const struct json *ctl_test_value(struct str text, struct arena *arena);
 
-/* Walks with every fault; adds the table, or with JSON an object to `list`. Returns true if a
- * promise is broken. `test` NULL: a sample input. Returns CTL_USAGE through `code` if there is no
- * input to play with. */
+/* Walks with every fault; prints the table, or gives an object of JSON. `test` NULL: a sample
+ * input. Returns CTL_USAGE if there is no input to play with. */
 struct test_faults_report {
+    bool *reached; /* the caller's, by step: set where a walk came to it */
     const struct json *json;
     uint32_t walks, broken;
 };

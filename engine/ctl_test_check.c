@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "dsl/tests.h"
+#include "engine/base/ascii.h"
 #include "engine/ctl_test.h"
 #include "engine/ctl_text.h"
 #include "engine/key.h"
@@ -257,11 +258,27 @@ static void residue_compare(struct comparison *c, const struct test_expect *expe
                 count ? json_text(got, c->arena) : STR("[]"));
 }
 
+/* "2h 100ms" */
+static struct str spaced_duration(int64_t us, struct arena *arena)
+{
+    struct str text = duration_format(us, arena);
+    struct buf out = {0};
+    for (size_t i = 0; i < text.len; i++) {
+        bool begins = i && ascii_is_digit(text.ptr[i]) && !ascii_is_digit(text.ptr[i - 1]);
+        if (begins)
+            buf_add_char(&out, ' ');
+        buf_add_char(&out, text.ptr[i]);
+    }
+    struct str spaced = arena_str(arena, buf_str(&out));
+    buf_free(&out);
+    return spaced;
+}
+
 static void takes_compare(struct comparison *c, const struct test_expect *expect)
 {
     int64_t took = c->result->ended_us;
     if (took < expect->at_least_us || took > expect->at_most_us)
-        differs(c, expect, expect->value->text, duration_format(took - took % MS_US, c->arena));
+        differs(c, expect, expect->value->text, spaced_duration(took - took % MS_US, c->arena));
 }
 
 static void step_compare(struct comparison *c, const struct test_expect *expect)

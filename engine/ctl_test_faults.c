@@ -6,7 +6,8 @@
  * way, its answer lost, arriving twice, and where it can be asked about, its answer lost and the
  * questions not answered, or the first one too early; the same for each compensation, in a walk
  * that turns back; the daemon dying at each record, before and after it is durable, also at those
- * of the questions; a cancel at each record.
+ * of the questions; a cancel at each record. Whoever is asked to approve does so at once, but for
+ * one walk in which it is rejected.
  */
 #include <stdlib.h>
 
@@ -46,6 +47,7 @@ struct faults {
     uint32_t *undone_by;
     uint16_t turning; /* the step whose refusal undoes most */
     uint32_t turning_undoes, plain_units, turning_units;
+    bool *reached; /* by step: in any walk */
 };
 #define NOT_UNDONE UINT32_MAX
 
@@ -166,6 +168,33 @@ static void walk_fold(struct faults *faults)
         }
 }
 
+/* Not what was skipped, nor what only waited for a person's word. */
+static bool is_begun(const struct effect_state *side)
+{
+    switch (side->state) {
+    case STEP_CLAIMED:
+    case STEP_RETRYING:
+    case STEP_UNKNOWN:
+    case STEP_APPLIED: return true;
+    case STEP_WAITING: return side->approval != APPROVAL_PENDING;
+    case STEP_REFUSED: return side->attempts > 0 || side->approval == APPROVAL_NONE;
+    case STEP_WITHDRAWN: return side->attempts > 0;
+    case STEP_NONE:
+    case STEP_PENDING:
+    case STEP_SKIPPED: break;
+    }
+    return false;
+}
+
+static void reached_note(struct faults *faults, const struct stub_result *result)
+{
+    for (uint32_t i = 0; i < result->row.effects_count; i++) {
+        const struct record_effect *effect = &result->row.effects[i];
+        if (is_begun(&effect->state))
+            faults->reached[effect->ref.step] = true;
+    }
+}
+
 static void walk_summarise(struct faults *faults, struct walk *walk, struct stub_result *result)
 {
     stub_judge(result, &walk->broken);
@@ -177,6 +206,7 @@ static void walk_summarise(struct faults *faults, struct walk *walk, struct stub
     walk->left = left_text(faults, result);
     walk->doubles = doubles_text(faults, result);
     ctl_test_unplayed_add(result, faults->arena, &faults->notes);
+    reached_note(faults, result);
     faults->played++;
     if (!walk->broken.count)
         return;
@@ -382,12 +412,40 @@ static void call_walk(struct faults *faults, uint16_t step, bool compensation,
     stub_result_free(&result);
 }
 
+static bool is_asked_for(const struct stub_result *result, uint16_t step)
+{
+    for (uint32_t i = 0; i < result->row.effects_count; i++)
+        if (result->row.effects[i].ref.step == step &&
+            result->row.effects[i].state.approval != APPROVAL_NONE)
+            return true;
+    return false;
+}
+
+static void reject_walk(struct faults *faults, uint16_t step)
+{
+    struct stub_fault fault = {.kind = STUB_FAULT_REJECT, .step = step};
+    struct stub_result result;
+    if (!faults->file->plan->steps[step].approve)
+        return;
+    play(faults, &fault, 1, &result);
+    if (is_asked_for(&result, step)) {
+        struct walk *walk = walk_new(faults);
+        walk->group = WALK_CALL;
+        walk->call = call_text(faults, step, false);
+        walk->fault = STR("not approved");
+        walk_summarise(faults, walk, &result);
+    }
+    stub_result_free(&result);
+}
+
 static void calls_walk(struct faults *faults, bool compensation)
 {
     for (uint16_t i = 0; i < faults->file->plan->steps_count; i++) {
         /* The way back is walked from its end. */
         uint16_t step = compensation ? (uint16_t)(faults->file->plan->steps_count - 1 - i) : i;
         const struct plan_action *action = action_of(faults, step, compensation);
+        if (!compensation)
+            reject_walk(faults, step);
         if (!action_is_sent(action) || (compensation && faults->undone_by[step] == NOT_UNDONE))
             continue;
         for (int which = 0; which < CALL_FAULTS_COUNT; which++)
@@ -415,6 +473,7 @@ static void record_walk(struct faults *faults, enum walk_group group, const char
     case STUB_FAULT_ANSWER:
     case STUB_FAULT_LAG:
     case STUB_FAULT_DUPLICATE:
+    case STUB_FAULT_REJECT:
     case STUB_FAULT_CALLBACK: break;
     }
     walk_summarise(faults, walk, &result);
@@ -616,8 +675,13 @@ static const struct json *walk_json(const struct walk *walk, struct arena *arena
 static const struct json *report_json(const struct faults *faults, const struct test_case *test,
                                       const struct json *input, struct arena *arena)
 {
-    struct json *out = json_object_new(arena, 6);
+    const struct plan *plan = faults->file->plan;
+    struct json *out = json_object_new(arena, 7);
     struct json *walks = json_list_new(arena, faults->count);
+    struct json *unreached = json_list_new(arena, plan->steps_count);
+    for (uint16_t i = 0; i < plan->steps_count; i++)
+        if (!faults->reached[i])
+            json_list_add(unreached, json_string_z(arena, plan->steps[i].id));
     for (uint32_t i = 0; i < faults->count; i++)
         json_list_add(walks, walk_json(&faults->walks[i], arena));
     json_object_add_z(out, "file", json_string_z(arena, faults->file->name));
@@ -625,6 +689,7 @@ static const struct json *report_json(const struct faults *faults, const struct 
     json_object_add_z(out, "input", input);
     json_object_add_z(out, "sample_input", json_bool(test == NULL));
     json_object_add_z(out, "walks", walks);
+    json_object_add_z(out, "unreached", unreached);
     json_object_add_z(out, "notes", ctl_test_notes_json(&faults->notes, arena));
     return out;
 }
@@ -715,6 +780,8 @@ int ctl_test_faults(struct ctl *ctl, const struct test_file *file, const struct 
         faults.undone_by = arena_array(&arena, uint32_t, file->plan->steps_count);
         for (uint16_t i = 0; i < file->plan->steps_count; i++)
             faults.undone_by[i] = NOT_UNDONE;
+        faults.reached = arena_array(&arena, bool, file->plan->steps_count);
+        faults.config.approves = true;
         plain_walk(&faults);
         calls_walk(&faults, false);
         calls_walk(&faults, true);
@@ -726,6 +793,8 @@ int ctl_test_faults(struct ctl *ctl, const struct test_file *file, const struct 
         }
         records_walk(&faults, WALK_CANCEL, STUB_FAULT_CANCEL);
         report_print(&faults, test, played->input, out);
+        for (uint16_t i = 0; i < file->plan->steps_count; i++)
+            out->reached[i] = out->reached[i] || faults.reached[i];
         out->walks = faults.played;
         out->broken = faults.broken;
     }

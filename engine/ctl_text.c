@@ -269,6 +269,8 @@ void table_add(struct table *table, struct str text, enum paint paint)
     table->cells[table->count++] = (struct table_cell){text, paint};
 }
 
+#define COLUMN_SHOWN_MIN 4 /* fewer characters of a longer column show nothing */
+
 static void row_print(const struct table *table, const size_t *widths, const struct table_cell *row,
                       struct ctl *ctl)
 {
@@ -291,6 +293,23 @@ static void row_print(const struct table *table, const size_t *widths, const str
     buf_add_char(&ctl->out, '\n');
 }
 
+/* A narrow terminal ends the lines; that something is missing must not have to be guessed. */
+static void left_out_print(const struct table *table, const size_t *widths, struct ctl *ctl)
+{
+    size_t at = table->indent;
+    bool any = false;
+    for (unsigned i = 0; i < table->columns && ctl->terminal; i++) {
+        bool shown = at + MIN(widths[i], (size_t)COLUMN_SHOWN_MIN) <= text_columns();
+        at += widths[i] + 2;
+        if (shown || !*table->titles[i])
+            continue;
+        buf_printf(&ctl->out, "%s%s", any ? ", " : "columns left out: ", table->titles[i]);
+        any = true;
+    }
+    if (any)
+        buf_add_z(&ctl->out, "; -o json or a wider terminal shows them\n");
+}
+
 void table_print(struct table *table, struct ctl *ctl)
 {
     size_t widths[TABLE_COLUMNS_MAX] = {0};
@@ -309,6 +328,7 @@ void table_print(struct table *table, struct ctl *ctl)
         row_print(table, widths, titles, ctl);
     for (size_t i = 0; i < table->count; i += table->columns)
         row_print(table, widths, table->cells + i, ctl);
+    left_out_print(table, widths, ctl);
 }
 
 void table_free(struct table *table)

@@ -206,12 +206,13 @@ const struct ctl_verb ctl_verbs[] = {
               "is given up: narrow it by state, workflow or since.",
      .options =
          {
-             {OPT_STATE, "only runs in this state"},
+             {OPT_STATE, "only runs in this state; paused: those that a person has paused"},
              {OPT_WORKFLOW, "only runs of this workflow"},
+             {OPT_TENANT, "only runs of this tenant"},
              {OPT_SINCE, "only runs that started within this time, like 1h or 7d"},
              {OPT_WHERE, "only runs in which this SQL/JSON path finds something"},
              {OPT_LIMIT, "at most so many (default 100; 0: all)"},
-             {OPT_CURSOR, "go on where a list ended (its `next` with -o json)"},
+             {OPT_CURSOR, "go on where a list ended: as it said then, or its `next` with -o json"},
          },
      .run = ctl_verb_list},
     {.name = "show",

@@ -36,7 +36,7 @@ enum ctl_value {
     X(OPT_WATCH, "watch", 0, NULL, CTL_FLAG, NULL)                                   \
     X(OPT_TIMEOUT, "timeout", 0, "DURATION", CTL_DURATION, NULL)                     \
     X(OPT_STATE, "state", 0, "STATE", CTL_CHOICE,                                    \
-      "queued|running|compensating|completed|compensated|parked|abandoned")          \
+      "queued|running|compensating|completed|compensated|parked|abandoned|paused")   \
     X(OPT_WORKFLOW, "workflow", 0, "WORKFLOW", CTL_TEXT, NULL)                       \
     X(OPT_SINCE, "since", 0, "DURATION", CTL_DURATION, NULL)                         \
     X(OPT_LIMIT, "limit", 0, "N", CTL_COUNT, NULL)                                   \
@@ -114,6 +114,8 @@ extern const struct ctl_verb_option ctl_global_options[];
 extern const size_t ctl_global_options_count;
 
 const struct ctl_verb *ctl_verb_find(const char *name);
+/* Says that there is no such verb, and which one may have been meant; CTL_USAGE. */
+int ctl_verb_unknown(struct ctl *ctl, const char *name);
 
 /* Reads the command line into ctl. Returns 0, or the exit code after saying what is wrong.
  * `*help`: help was asked for; nothing else was checked then. */

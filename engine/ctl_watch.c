@@ -191,10 +191,17 @@ static void footer_draw(struct watch *watch)
     const char *cause = model_cause_text(run->cause), *reason = model_reason_text(run->reason);
     if (cause)
         note_draw(watch, PAINT_YELLOW, arena_printf(arena, "turned back: %s", cause));
-    if (str_eq_z(run->waiting_for, "lock"))
+    bool queued = str_eq_z(run->state, "queued");
+    if (run->waiting_for.len && (queued || str_eq_z(run->waiting_for, "lock")))
         note_draw(
             watch, PAINT_YELLOW,
             arena_printf(arena, "waits for " STR_FMT, STR_ARG(model_waiting_text(run, arena))));
+    if (run->behind.run.len) {
+        note_draw(watch, PAINT_RED, model_behind_text(run, arena));
+        note_draw(
+            watch, PAINT_NONE,
+            arena_printf(arena, "next: sagactl dead show " STR_FMT, STR_ARG(run->behind.run)));
+    }
     if (str_eq_z(run->state, "parked")) {
         if (reason)
             note_draw(watch, PAINT_RED, arena_printf(arena, "parked: %s", reason));
@@ -272,7 +279,7 @@ static void frame_draw(struct watch *watch, size_t rows)
         id_columns = MAX(id_columns, text_width(run->steps[i].short_label));
     id_columns = MIN(id_columns, (size_t)ID_COLUMNS_MAX);
     header_draw(watch);
-    size_t taken = 6 + children_draw(watch, false);
+    size_t taken = 8 + children_draw(watch, false);
     window_choose(run, rows > taken ? rows - taken : 1, &from, &to);
     if (from)
         note_draw(watch, PAINT_DIM, arena_printf(arena, "%zu earlier not shown", from));

@@ -125,6 +125,7 @@ static void ready_check(struct daemon *daemon)
         daemon->shards_free || !loaded || !store_pg_can_answer(daemon->store) || daemon->draining)
         return;
     daemon->is_ready = true;
+    log_info("owns %d of %d shards", __builtin_popcountll(daemon->shards_mine), RUN_SHARDS);
     struct err err;
     if (control_open(daemon->o.loop, daemon->o.socket, api_handle, daemon->api, &daemon->control,
                      &err) != 0) {
@@ -137,8 +138,7 @@ static void ready_check(struct daemon *daemon)
 static void daemon_own(void *arg, uint64_t epoch, uint64_t seq, uint64_t shards)
 {
     struct daemon *daemon = arg;
-    log_info("owns %d of %d shards (epoch %llu)", __builtin_popcountll(shards), RUN_SHARDS,
-             (unsigned long long)epoch);
+    log_info("has its lease (epoch %llu)", (unsigned long long)epoch);
     daemon->owned = true;
     runner_own(daemon->runner, epoch, seq, shards);
     ready_check(daemon);

@@ -588,8 +588,13 @@ static int production_prepare(struct process *process)
     const struct config *config = &process->config;
     if (!process->options.database)
         process->options.database = config->database;
-    if (schema_look(process->options.database, &report, &err) != 0)
-        return say_error(&err);
+    if (schema_look(process->options.database, &report, &err) != 0) {
+        int exit_code = say_error(&err);
+        if (err.code == ERR_UNAVAILABLE && !process->options.database)
+            fprintf(stderr, "  name a database: --database URI, or `database` in the config; to "
+                            "try it, --dev DIR brings its own\n");
+        return exit_code;
+    }
     if (!report.up_to_date || report.min_version > report.binary_version) {
         err_set(&err, ERR_CONFLICT,
                 "the database \"%s\" has schema version %d, this sagad needs %d: run sagad migrate",

@@ -296,16 +296,32 @@ static void record_tell(struct stub_world *world, const struct unit_run *run,
 
 static void verb_schedule(struct stub_world *world, int64_t delay_us, const struct test_verb *verb);
 
-/* The test's obliging person. */
+static bool is_approval(const char *verb)
+{
+    return strcmp(verb, "approve") == 0 || strcmp(verb, "reject") == 0;
+}
+
+/* What the obliging person says, unless the test itself has somebody say no; NULL: nothing. */
+static const char *approval_word(const struct stub_world *world, uint16_t step, struct str name)
+{
+    const struct stub_config *config = world->config;
+    for (uint32_t i = 0; i < config->faults_count; i++)
+        if (config->faults[i].kind == STUB_FAULT_REJECT && config->faults[i].step == step)
+            return "reject";
+    for (uint32_t i = 0; i < config->verbs_count; i++)
+        if (strcmp(config->verbs[i].verb, "reject") == 0 && str_eq(config->verbs[i].step, name))
+            return NULL;
+    return config->approves ? "approve" : NULL;
+}
+
 static void approval_give(struct stub_world *world, const struct record_approval *approval)
 {
-    if (approval->state != APPROVAL_PENDING || !world->config->approves)
+    struct str name = effect_name(world, &approval->ref);
+    const char *word = approval_word(world, approval->ref.step, name);
+    if (approval->state != APPROVAL_PENDING || !word)
         return;
     struct test_verb *verb = arena_new(world->arena, struct test_verb);
-    *verb = (struct test_verb){.verb = "approve",
-                               .step = effect_name(world, &approval->ref),
-                               .reason = STR("test"),
-                               .name = STR("")};
+    *verb = (struct test_verb){.verb = word, .step = name, .reason = STR("test"), .name = STR("")};
     verb_schedule(world, 0, verb);
 }
 
@@ -1320,7 +1336,7 @@ static void verb_now(struct stub_event *event)
                                .run_id = world->config->run_id,
                                .step = verb->step,
                                .reason = verb->reason,
-                               .actor = world->config->approves ? STR(APPROVER) : STR("test"),
+                               .actor = is_approval(verb->verb) ? STR(APPROVER) : STR("test"),
                                .output = verb->output,
                                .name = verb->name,
                                .applied = verb->applied};
@@ -1409,7 +1425,7 @@ static void daemon_boots(struct stub_event *event)
 {
     struct stub_world *world = event->world;
     struct runner_config config = {.env = world->config->env,
-                                   .people = world->config->approves ? people_make(world) : NULL,
+                                   .people = people_make(world),
                                    .tasks = {.arg = world, .offer = stub_offer}};
     struct port_store store = {.arg = world,
                                .encode = stub_encode,

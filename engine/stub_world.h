@@ -29,6 +29,7 @@ enum stub_fault_kind {
     STUB_FAULT_CRASH_BEFORE, /* the daemon dies with unit `unit` on its way: it is not written */
     STUB_FAULT_CRASH_AFTER, /* the daemon dies when unit `unit` is durable, before it hears of it */
     STUB_FAULT_CANCEL,      /* an operator cancels when unit `unit` is durable */
+    STUB_FAULT_REJECT,      /* who is asked about the step rejects it, at once */
 };
 
 struct stub_fault {
@@ -54,7 +55,8 @@ struct stub_config { /* borrowed while the world is played */
     const struct test_verb *verbs;
     const struct stub_fault *faults;
     uint32_t answers_count, verbs_count, faults_count;
-    bool approves;       /* somebody approves whatever a person is asked for, at once */
+    bool approves;       /* somebody approves at once whatever a person is asked for, unless one
+                          * of `verbs` rejects it */
     uint32_t events_max; /* 0: STUB_EVENTS_MAX */
 };
 

@@ -231,11 +231,12 @@ begin
           from unnest(p_events) e;
     end if;
 
-    -- 8. The requests that led to all this. A retry that came again is obeyed already.
+    -- 8. The requests that led to all this. What came again is obeyed already.
     if exists (select from unnest(p_inbox) u where u.outcome = 'refused:conflict') then
         p_inbox := array(
-            select case when i.kind = 'retry' and u.outcome = 'refused:conflict'
-                             and saga.retry_repeated_v1(i.run_id, i.actor, i.body) is not null
+            select case when u.outcome = 'refused:conflict'
+                             and i.kind in ('retry', 'settle', 'approve', 'reject')
+                             and saga.verb_repeated_v1(i.kind, i.run_id, i.actor, i.body) is not null
                         then (u.shard, u.run_id, u.id, 'done', '')::saga.inbox_v1
                         else (u.shard, u.run_id, u.id, u.outcome, u.answer)::saga.inbox_v1 end
               from (select * from unnest(p_inbox) offset 0) u

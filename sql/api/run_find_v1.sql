@@ -1,4 +1,5 @@
--- The ids that begin with this text, as a JSON list of at most 10; an id that is exactly it wins.
+-- The ids that begin with this text, as a JSON list of at most 11 (more than 10 are
+-- too many to name); an id that is exactly it wins.
 create or replace function saga.run_find_v1(p_prefix text)
 returns json
 language sql stable security definer
@@ -17,9 +18,9 @@ as $$
                          where x.shard = s.shard and x.run_id >= p_prefix
                            and x.run_id < p_prefix || U&'\+10FFFF'
                          order by x.run_id
-                         limit 10) k
+                         limit 11) k
                   order by k.run_id
-                  limit 10) f),
+                  limit 11) f),
         '[]');
 $$;
 comment on function saga.run_find_v1(text) is

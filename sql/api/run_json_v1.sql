@@ -89,6 +89,8 @@ begin
               from saga.run x
               join saga.locks l on l.lock = x.lock and l.run_id = x.run_id
              where x.shard = v_shard and x.run_id = p_run_id),
+        'behind', case when r.ended_at is null and r.state <> 'parked'
+                       then saga.behind_v1(p_run_id) end,
         'input', r.input, 'output', r.output, 'error', r.error,
         'parked_error', d.error,
         'created_at', saga.time_text(r.created_at), 'ended_at', saga.time_text(r.ended_at),
@@ -133,6 +135,12 @@ begin
                        'stays', y.said ->> 'stays', 'queue', y.said ->> 'queue',
                        'compensation_queue', y.said ->> 'compensation_queue',
                        'unknown', u.of -> s.step_id,
+                       'approval', (select w.state from saga.approval w
+                                     where w.shard = v_shard and w.run_id = p_run_id
+                                       and w.step_id = split_part(s.step_id, '.', 1)
+                                       and w.item = s.item and w.direction = 'execute'
+                                     order by w.generation desc
+                                     limit 1),
                        'renewed', s.renewed, 'step_input', s.step_input,
                        'compensation_renewed', s.compensation_renewed,
                        'compensation_step_input', s.compensation_step_input)
@@ -157,6 +165,13 @@ begin
                      where f.shard = v_shard and f.run_id = p_run_id
                      order by f.at desc, f.number desc
                      limit 200) n), '[]'), -- the newest
+        'by_hand', coalesce((
+            select json_agg(json_build_object('step', v.step, 'verb', v.what, 'actor', v.actor,
+                                              'reason', v.detail, 'at', saga.time_text(v.at))
+                   order by v.seq)
+              from saga.event v
+             where v.shard = v_shard and v.run_id = p_run_id and v.what in ('settle', 'skip')),
+            '[]'),
         'residue', coalesce(r.residue, '[]'),
         'next_verbs', d.next_verbs)
       from saga.runs r

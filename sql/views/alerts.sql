@@ -3,8 +3,8 @@ select a.target, a.kind, nullif(a.run_id, '') as run_id, nullif(a.service, '') a
        a.told_at
   from saga.alert a;
 comment on view saga.alerts is
-    'What is being told to the targets of the config''s alerts, and what they were told. A row goes '
-    'when the run is parked no more, or the breaker closed.';
+    'What waits now (runs that are parked, breakers that are open), and whether the targets of the '
+    'config''s alerts were told of it. A row goes when it is over: this is no history.';
 comment on column saga.alerts.target is 'name of the target in the config';
 comment on column saga.alerts.kind is 'parked (a run waits for a person), breaker (a service is down)';
 comment on column saga.alerts.run_id is 'the run; null: it is about a service';

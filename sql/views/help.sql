@@ -44,7 +44,7 @@ select h.topic, h.try_this
       (30, 'what became doubtful by that?', 'select * from saga.suspects; '
            'select * from saga.lost_starts'),
       (31, 'who sees which tenants?', 'select * from saga.tenants'),
-      (32, 'who was told of what?', 'select * from saga.alerts order by since desc'),
+      (32, 'who is told of what still waits?', 'select * from saga.alerts order by since desc'),
       (33, 'everything there is', '\dv+ saga.*  and  \d+ saga.runs')) as h (no, topic, try_this)
  order by h.no;
 comment on view saga.help is 'Where to start.';

@@ -133,6 +133,24 @@ static void test_configured(void **state)
     config_free(&config);
 }
 
+/* A key of the config is no boolean, whatever other tools make of its word; a value may be meant
+ * as one. */
+static void test_key_on(void **state)
+{
+    struct config config;
+    struct buf said = {0};
+    (void)state;
+    assert_true(parse(
+        &config, "alerts:\n  pager: {url: \"https://pager.example/x\", on: [parked]}\n", &said));
+    assert_int_equal(said.len, 0);
+    config_free(&config);
+    assert_false(
+        parse(&config, "alerts:\n  pager: {url: \"https://pager.example/x\", every: on}\n", &said));
+    assert_non_null(strstr(said.data, "W001"));
+    config_free(&config);
+    buf_free(&said);
+}
+
 /* What is wrong in the config is told with its place, and what would be right. */
 static void test_bad_config(void **state)
 {
@@ -328,9 +346,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never),      cmocka_unit_test(test_default),
-        cmocka_unit_test(test_configured), cmocka_unit_test(test_bad_config),
-        cmocka_unit_test(test_roles),      cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_tenants),    cmocka_unit_test(test_reaches),
+        cmocka_unit_test(test_configured), cmocka_unit_test(test_key_on),
+        cmocka_unit_test(test_bad_config), cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_tenants),
+        cmocka_unit_test(test_reaches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,8 +87,13 @@ def exact_request(env):
     assert told[2][1] == "g1:pay:execute", told
     said = daemon.ctl("events", "g1").out
     assert said.index("approval asked") < said.index("looked at it") < said.index("g1:pay:execute")
-    # The same decision again is obeyed already, another one has lost.
+    # The same decision again is obeyed already, also under the whole hash; another one has lost.
+    for hash in row["request_hash"][:12], row["request_hash"]:
+        again = daemon.ctl("approve", "g1", "pay", "--hash", hash, "--reason", "looked at it")
+        assert again.code == 0, again
     assert daemon.ctl("approve", "g1", "pay", "--hash", row["request_hash"], "--reason", "x").code == 9
+    wrong = daemon.ctl("approve", "g1", "pay", "--hash", "0" * 12, "--reason", "looked at it")
+    assert wrong.code == 9, wrong
     late = daemon.ctl("reject", "g1", "pay", "--reason", "x")
     assert late.code == 9 and "approved" in late.err, late
 
@@ -118,12 +123,15 @@ steps:
     replay = daemon.verb("l", "approve", step="send.1", hash=first["request_hash"], reason="a")
     assert replay.status == 409, replay
     again = daemon.verb("l", "approve", step="send.0", hash=first["request_hash"], reason="a")
-    assert again.status == 409, again
+    assert again.status == 200, again # it is obeyed already, and opens nothing
+    assert pending(env, "l")["step_id"] == "send.1", pending(env, "l")
     assert len(ledger.seen(path="/send")) == 1
     for item in ("send.1", "send.2"):
         wait_until(item, lambda: pending(env, "l") and pending(env, "l")["step_id"] == item)
         daemon.verb("l", "approve", step=item, hash=pending(env, "l")["request_hash"], reason="b")
     assert env.wait_state("l") == "completed"
+    stale = daemon.verb("l", "approve", step="send.0", hash=first["request_hash"], reason="a")
+    assert stale.status == 409, stale # others were decided since
     replay = daemon.verb("l", "approve", step="send.2", hash=first["request_hash"], reason="a")
     assert replay.status == 409, replay
 

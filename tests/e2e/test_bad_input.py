@@ -64,6 +64,9 @@ def database_unreachable(env):
         assert done.returncode == 8, (args, done)
         assert done.stderr.startswith("sagad: ") and done.stderr.count("\n") == 1, done.stderr
         assert "nonexistent" in done.stderr or "nosuchdatabase" in done.stderr, done.stderr
+    done = sagad("--socket", env.folder + "/x.sock", env={**os.environ, "PGHOST": "/nonexistent"})
+    assert done.returncode == 8 and "nonexistent" in done.stderr, done
+    assert "--database URI" in done.stderr and "--dev DIR" in done.stderr, done.stderr
     assert not os.path.exists(env.folder + "/x.sock")
 
 

@@ -203,6 +203,11 @@ def a_parked_run_keeps_its_lock(env):
     assert env.state("second") == "queued" and waits(env, "first") == "person"
     assert locks(env, "position, run_id, state") == \
         [(0, "first", "parked"), (1, "second", "queued")], locks(env)
+    assert daemon.show("second")["behind"] == {"run_id": "first", "reason": "compensation_failed"}
+    assert daemon.show("first")["behind"] is None
+    told = daemon.ctl("explain", "second").out
+    assert "first is parked and needs a person: a compensation failed" in told, told
+    assert "sagactl dead show first" in told, told
     assert daemon.verb("first", "abandon").status == 200
     env.wait_state("second", "parked")
     submit(daemon, "third", n=2)
@@ -211,6 +216,31 @@ def a_parked_run_keeps_its_lock(env):
     env.wait_state("second", "compensated")
     env.wait_state("third", "completed")
     assert locks(env) == []
+
+
+@case
+def behind_a_parked_child_of_the_holder(env):
+    """The run that needs a person is found over the lock and the children in between."""
+    ledger = env.ledger("svc")
+    daemon = env.daemon("a").start()
+    leaf = workflow("leaf").replace("lock: account-${{ input.account }}\n", "")
+    daemon.apply(leaf)
+    daemon.apply("workflow: middle\nsteps: [{id: down, action: {child: leaf, input: {n: 1}}}]\n")
+    daemon.apply("workflow: top\nlock: account-${{ input.account }}\n"
+                 "steps: [{id: go, action: {child: middle, input: {n: 1}}}]\n")
+    daemon.apply(workflow())
+    ledger.script("/second", Answer(422))
+    ledger.script("/undo_first", Answer(422))
+    submit(daemon, "holder", workflow="top")
+    env.wait_state("holder~go~down", "parked")
+    submit(daemon, "waits", n=1)
+    wait_until("it waits", lambda: waits(env, "waits") == "lock")
+    for run_id in "waits", "holder", "holder~go":
+        assert daemon.show(run_id)["behind"] == \
+            {"run_id": "holder~go~down", "reason": "compensation_failed"}, run_id
+    assert daemon.verb("holder~go~down", "abandon").status == 200
+    wait_until("nobody stands behind it", lambda: not (daemon.show("waits")["behind"] or {}).get(
+        "run_id", "").startswith("holder~go~down"))
 
 
 @case
@@ -229,6 +259,7 @@ def who_waits_can_be_cancelled_paused_and_abandoned(env):
     assert daemon.verb("run-2", "pause").status == 200
     assert daemon.verb("run-3", "abandon").status == 200
     assert env.state("run-3") == "abandoned" and waits(env, "run-2") == "paused"
+    assert daemon.ctl("list", "--state", "paused", "-q").out == "run-2\n"
     assert locks(env) == [(0, "run-0"), (1, "run-2"), (2, "run-4")], locks(env)
     gate.set()
     env.wait_state("run-4", "completed")

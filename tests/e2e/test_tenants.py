@@ -102,6 +102,9 @@ def what_waits_says_so(env):
     assert env.sql("select count(*) from saga.keys where run_id <> 'first'") == "0"
     told = daemon.ctl("explain", "late").out
     assert 'the tenant "acme" has as many runs in flight' in told, told
+    listed = daemon.ctl("list", "--tenant", "acme", "--limit", "0", "-q").out.split()
+    assert len(listed) == int(env.sql("select count(*) from saga.runs where tenant = 'acme'")), listed
+    assert not daemon.ctl("list", "--tenant", "nobody", "-q").out
     assert daemon.verb("cancelled", "cancel").status == 200
     assert daemon.verb("abandoned", "abandon").status == 200
     assert daemon.verb("paused", "pause").status == 200

@@ -4,7 +4,7 @@ the participant's own ledger."""
 
 import itertools
 
-from lib import Answer, case, main, wait_until
+from lib import Answer, SqlError, case, main, wait_until
 
 EFFECTS = ("pure", "idempotent", "compensable", "irreversible")
 KEYS = ("honoured", "past", "none")
@@ -243,6 +243,49 @@ steps:
     sends = ledger.seen(path="/it")
     assert 1 < len(sends) < 7 and sends[-1].at - sends[0].at <= 1.0, [r.at for r in sends]
     assert not ledger.seen(path="/undo")
+
+
+@case
+def a_word_is_on_one_attempt(env):
+    """Who repeats a settle gets the same answer, until what was sent after it is unknown again: then
+    the old word is refused, and nothing is sent by it; another reason is another decision."""
+    ledger = env.ledger("svc", keyless=True)
+    daemon = env.daemon("a").start()
+    daemon.apply("""
+workflow: wire
+services: {svc: {url: "%s", timeout: 500ms, idempotency: none}}
+steps:
+  - {id: pay, effect: irreversible, action: {post: svc/pay}}
+""" % ledger.url)
+    ledger.always("/pay", Answer(act="never", effect=False))
+    daemon.submit("wire", run_id="w")
+    assert env.wait_state("w") == "parked"
+    settle = ["settle", "w", "pay", "--not-applied", "--reason"]
+    assert daemon.ctl(*settle, "the bank says no").code == 0
+    again = daemon.ctl(*settle, "the bank says no")  # it is on its way
+    assert again.code == 0, again
+    wait_until("it is unknown again", lambda: len(ledger.seen(path="/pay")) == 2 and
+               env.state("w") == "parked")
+    again = daemon.ctl(*settle, "the bank says no")
+    assert again.code == 9 and "obeyed" in again.err and "reason of its own" in again.err, again
+    tried = env.rows("select outcome from saga.audit where verb = 'settle' order by at desc limit 1")
+    assert tried and "reason of its own" in tried[0]["outcome"], tried
+    by_sql = "select saga.settle('w', 'pay:execute', false, 'the ledger says no')"
+    env.sql(by_sql)
+    wait_until("it is unknown again", lambda: len(ledger.seen(path="/pay")) == 3 and
+               env.state("w") == "parked")
+    try:
+        taken = env.sql(by_sql)
+    except SqlError as refusal:
+        taken = None
+        assert "reason of its own" in str(refusal), refusal
+    assert not taken, taken
+    assert daemon.ctl(*settle, "the bank says no").code == 9
+    assert len(ledger.seen(path="/pay")) == 3
+    ledger.always("/pay", Answer())
+    assert daemon.ctl(*settle, "the bank has looked once more").code == 0
+    assert env.wait_state("w") == "completed"
+    assert len(ledger.seen(path="/pay")) == 4
 
 
 main()

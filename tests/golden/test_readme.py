@@ -43,6 +43,10 @@ if os.environ.get("UPDATE"):
 claim("the README's diagram is the transition table",
       None if found and found.group(2).strip() == diagram else "run it with UPDATE=1")
 
+# --- lines ----------------------------------------------------------------------------------------
+long = [n for n, line in enumerate(pattern.sub("", readme).split("\n"), 1) if len(line) > 120]
+claim("no line of the README is longer than 120 characters", long and f"lines {long} without the diagram")
+
 # --- commands ----------------------------------------------------------------------------------------
 targets = set(subprocess.run(["make", "help"], text=True, capture_output=True).stdout.split())
 for name in ("README.md", "CONTRIBUTING.md"):

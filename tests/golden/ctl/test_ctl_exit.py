@@ -87,6 +87,15 @@ class Unreachable(CtlCase):
         self.assertIn("/run/sagad/sagad.sock", result.err)
         self.assertIn("sagad --dev", result.err)
 
+    def test_named_socket_that_is_none(self):
+        """Who has named a socket is not told to name one."""
+        for args, env in (["--socket", "/nope", "list"], {}), (["list"], {"SAGA_SOCKET": "/nope"}):
+            result = self.ctl(*args, env=env)
+            self.assert_exit(8, result)
+            self.assertIn("/nope: no socket there\n", result.err)
+            self.assertIn("start one there: sagad --socket /nope ", result.err)
+            self.assertNotIn("or name its socket", result.err)
+
     def test_named_socket(self):
         """A socket that is named is the only one tried: another daemon is never reached instead."""
         good = os.path.join(self.folder, "sagad.sock")
@@ -326,6 +335,12 @@ class Ends(CtlCase):
             self.assert_exit(2, result)
             self.assertEqual("", result.out)
             self.assertIn("  order-1\n  order-2\n", result.err)
+            self.assertNotIn("and more", result.err)
+        self.fake.on("GET", "/v1/runs/many", problem(409, "ambiguous", "more than one", candidates=[
+            "many-%02d" % n for n in range(11)]))
+        result = self.ctl("show", "many")
+        self.assertIn("  many-09\n  and more: give more of it\n", result.err)
+        self.assertNotIn("many-10", result.err)
         self.assertTrue(all(r.query.get("prefix") == "1" for r in self.fake.requests))
         self.fake.requests.clear()
         add_run(self.fake, run("running"))

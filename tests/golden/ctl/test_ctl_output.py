@@ -172,7 +172,7 @@ class Output(CtlCase):
         self.fake.on("GET", "/v1/runs/order-10", asked_in_vain())
         self.fake.on("GET", "/v1/runs/order-10/events", {"events": []})
         add_run(self.fake, run("queued", [step("send", "pending")], run_id="order-6",
-                               start_at=at(3600), waiting_for="timer"))
+                               start_at=at(3600 * 5), waiting_for="timer"))
         self.fake.on("GET", "/v1/runs", {"runs": [parked(), retrying(), done], "next": None})
         self.fake.on("GET", "/v1/runs/order-1/events", {"events": HISTORY})
         bulk = {"bulk_id": "b1", "verb": "retry", "state": "done", "total": 2, "released": 2,
@@ -338,6 +338,98 @@ class Output(CtlCase):
             self.assertEqual(names, self.ctl(*command, "-q").out, command)
             self.assertEqual(names, self.ctl(*command, "-o", "name").out, command)
 
+    STOOD_BEHIND = {"run_id": "order-7-a", "reason": "outcome_unknown"}
+
+    def test_behind_a_parked_run(self):
+        """Who stands behind a parked run, by its lock or as its parent, is told which and what to do."""
+        said = ("order-7-a is parked and needs a person: it is not known whether a step was applied, "
+                "and only a person can find out")
+        waits = (("queued", {"waiting_for": "lock", "lock": {"value": "order-7", "holder": "order-7-a",
+                                                             "position": 1}}),
+                 ("running", {"waiting_for": "child", "waiting": {"step": "send", "child": "wire"}}))
+        for state, more in waits:
+            add_run(self.fake, run(state, [step("send", "claimed" if state == "running" else
+                                                "pending")], behind=self.STOOD_BEHIND, **more))
+            for verb in "explain", "show":
+                told = self.ctl(verb, "order-1").out
+                self.assertIn(said, told)
+                self.assertIn("  sagactl dead show order-7-a ", told)
+            self.assertIn("\n  %s.\n" % said, self.ctl("explain", "order-1").out)
+
+    def test_abandoned(self):
+        """Of a run that was closed as it was nothing goes on: no next time, no clock that runs."""
+        add_run(self.fake, run("abandoned", [
+            step("pay", "retrying", attempts=2, started_at=at(-200), next_at=at(-190)),
+            step("ask", "unknown", unknown=unknown(), started_at=at(-200)),
+            step("tell", "claimed", started_at=at(-200)),
+            step("nap", "waiting", started_at=at(-200), next_at=at(50)),
+            step("back", "applied", compensation_state="retrying", compensation_attempts=1,
+                 compensation_started_at=at(-200), compensation_error=BROKEN)],
+            ended_at=at(-100)))
+        shown = self.ctl("show", "order-1").out
+        for word in "next in", "ends in", "asked next":
+            self.assertNotIn(word, shown)
+        self.assertEqual(5, shown.count("1m 40s"), shown)
+        told = self.ctl("explain", "order-1").out
+        for line in ("pay failed 2 times and is not tried again, as the run was closed",
+                     "tell had been sent, and was not answered when the run was closed",
+                     "nap was waiting when the run was closed",
+                     "back was not undone before the run was closed"):
+            self.assertIn(line, told)
+        self.assertNotIn("will be tried again", told)
+        self.assertNotIn("asked next", told)
+
+    def test_by_hand(self):
+        """What is left by a person's word says whose, which and why."""
+        left = [{"step": name, "key": "k", "state": state, "why": "by_hand", "reason": None}
+                for name, state in (("pay", "applied"), ("ask", "refused"), ("tell", "skipped"),
+                                    ("old", "applied"))]
+        acts = [{"step": name, "verb": verb, "actor": "uid:7", "reason": reason, "at": at(-20)}
+                for name, verb, reason in (("pay", "settle", "an older word"),
+                                           ("pay", "settle", "it is in the books"),
+                                           ("ask", "settle", "it is not"),
+                                           ("tell", "skip", "told by phone"))]
+        add_run(self.fake, run("compensated", [step("pay", "applied")], residue=left, by_hand=acts))
+        shown = self.ctl("show", "order-1").out
+        for line in (r"pay +settled as applied by uid:7: it is in the books",
+                     r"ask +settled as not applied by uid:7: it is not",
+                     r"tell +skipped by uid:7: told by phone", r"old +settled or skipped by a person"):
+            self.assertRegex(shown, line)
+
+    def test_loop_that_stopped(self):
+        """A loop is told by its items: that it stopped does not mean that nothing was applied."""
+        add_run(self.fake, run("parked", [
+            step("send", "refused", attempts=0, items=2, error=DECLINED), step("send.a", "applied"),
+            step("send.b", "refused", error=DECLINED)], park_reason="step_failed"))
+        told = self.ctl("explain", "order-1").out
+        self.assertIn("  send stopped, as one of its items failed for good", told)
+        self.assertIn("  send.a was applied.", told)
+        self.assertIn("  send.b was not applied; it failed for good", told)
+
+    def test_pages(self):
+        """A list that goes on says by which cursor; filters go to the daemon."""
+        self.fake.on("GET", "/v1/runs", {"runs": [run("running", [step("a")])],
+                                         "next": "2026-01-02T03:04:05Z/order-1"})
+        result = self.ctl("list", "--limit", "1", "--state", "paused", "--tenant", "acme")
+        self.assert_exit(0, result)
+        self.assertIn("--cursor '2026-01-02T03:04:05Z/order-1' goes on from here", result.err)
+        asked = self.fake.requests[-1].target
+        self.assertIn("state=paused", asked)
+        self.assertIn("tenant=acme", asked)
+
+    def test_approval_times(self):
+        """An approval is no appointment, and what was never sent has taken no time."""
+        add_run(self.fake, run("running", [
+            step("pay", "waiting", attempts=0, approval="pending", started_at=at(-60),
+                 next_at=at(3630)),
+            step("gone", "refused", attempts=0, approval="expired", started_at=at(-60),
+                 ended_at=at(-30))],
+            waiting_for="approval", waiting={"step": "pay"}))
+        told = self.ctl("explain", "order-1").out
+        self.assertIn("a person's approval, for step pay, at most 1h 00m more.", told)
+        self.assertRegex(self.ctl("show", "order-1").out, r"pay +compensable +waiting +ends in 1h")
+        self.assertRegex(self.ctl("show", "order-1").out, r"gone +compensable +refused *\n")
+
     def test_golden(self):
         """What people read is as it was meant to be."""
         self.world()
@@ -352,6 +444,7 @@ class Output(CtlCase):
                 ("show_loop", ["show", "order-4"]),
                 ("show_family", ["show", "order-5~deliver"]),
                 ("show_queued", ["show", "order-6"]),
+                ("explain_queued", ["explain", "order-6"]),
                 ("explain_parked", ["explain", "order-1"]),
                 ("explain_running", ["explain", "order-2"]),
                 ("show_asked", ["show", "order-9"]), ("explain_asked", ["explain", "order-9"]),

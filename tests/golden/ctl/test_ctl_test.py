@@ -138,6 +138,60 @@ class Test(CtlCase):
         after = json.loads(self.ctl("validate", "trip.yaml", "--json").out)["files"][0]["hash"]
         self.assertEqual(before, after)
 
+    APPROVED = """workflow: wire
+run_id: x
+input: {type: object, properties: {cents: {type: integer, default: 900}}}
+services: {bank: {url: "http://127.0.0.1:1", idempotency: {header: Idempotency-Key, ttl: 1d}}}
+steps:
+  - {id: hold, action: {post: bank/holds}, compensate: {delete: bank/holds}}
+  - id: pay
+    effect: irreversible
+    approve: {by: WHO, if: input.cents > 500, expires: 1h}
+    action: {post: bank/payments}
+  - {id: gift, if: "input.cents > 1000", effect: irreversible, action: {post: bank/gifts}}
+tests:
+  - name: approved
+    at: {2m: {do: approve, step: pay}}
+    input: &input {cents: 900}
+    expect: {state: completed, calls: [hold, pay], takes: "< 3m"}
+  - name: rejected
+    at: {2m: {do: reject, step: pay, reason: not now}}
+    input: *input
+    expect: {state: compensated, calls: [hold, "hold:compensate"], takes: "< 3m"}
+  - name: nobody says anything
+    input: *input
+    expect: {state: compensated, calls: [hold, "hold:compensate"], takes: ">= 1h"}
+"""
+
+    def test_approvals(self):
+        """Whoever `at` says decides may: any, another person, one of the group."""
+        for who in "any", "other", "treasury":
+            self.write("wire.yaml", self.APPROVED.replace("WHO", who))
+            result = self.play("wire.yaml")
+            self.assert_exit(0, result)
+            self.assertIn("3 passed, 0 failed", result.out)
+
+    def test_approvals_with_faults(self):
+        """Each fault meets what stands behind an approval too; what no walk came to is named."""
+        self.write("wire.yaml", self.APPROVED.replace("WHO", "other"))
+        result = self.play("--faults", "wire.yaml")
+        self.assert_exit(0, result)
+        first, rejected, silent = result.out.split("\n  CALL ")[1:]
+        for walked in first, silent:
+            self.assertRegex(walked, r"- +none +completed")
+            self.assertRegex(walked, r"pay +not approved +compensated \(step_refused\) +hold ")
+            self.assertRegex(walked, r"pay +every answer lost +parked \(outcome_unknown\)|"
+                                     r"pay +first answer lost +completed")
+        self.assertRegex(rejected, r"- +none +compensated")
+        self.assertIn("\n  no walk came to: gift; write a test whose run does\n", result.out)
+        self.assertRegex(result.out, r"walks, every promise held; to 1 step no walk came\n$")
+        document = json.loads(self.play("--faults", "wire.yaml", "--json").out)
+        self.assertEqual([["gift"], ["pay", "gift"], ["gift"]],
+                         [report["unreached"] for report in document["faults"]])
+        alone = self.APPROVED.replace("WHO", "any").split("tests:")[0]
+        self.write("wire.yaml", alone)
+        self.assertRegex(self.play("--faults", "wire.yaml").out, r"\n  pay +refused for good ")
+
     def test_json(self):
         """-o json and jsonl have all that is known; -o name only what failed."""
         self.write("trip.test.yaml", TESTS.replace("flight, room, room", "flight, room"))
@@ -247,6 +301,21 @@ tests:
      expect: {state: completed, takes: ">= 30d", steps: {day: {state: skipped}}}}
 """)
         self.assert_exit(0, self.play("long.yaml"))
+
+    def test_time_in_words(self):
+        """What was got is written like what the line above says, with what it leaves out."""
+        self.write("long.yaml", """workflow: long
+run_id: x
+steps:
+  - {id: nap, action: {sleep: 2h}}
+  - {id: more, action: {sleep: 100ms}}
+tests:
+  - {name: off, expect: {takes: 2h}}
+""")
+        result = self.play("long.yaml")
+        self.assert_exit(1, result)
+        self.assertIn("completed after 2h 00m", result.out)
+        self.assertIn("got       2h 100ms\n", result.out)
 
     def test_kinds(self):
         """Programs and statements answer in their own words."""

@@ -64,7 +64,9 @@ WRONG = [
     (["apply"], "apply needs FILE"),
     (["completion"], "completion needs bash|zsh|fish"),
     (["completion", "csh"], 'no completion for "csh"'),
-    (["help", "nope"], 'no verb "nope"'),
+    (["help", "nope"], 'unknown verb "nope"; see sagactl --help'),
+    (["resume", "--state", "paused", "--reason", "x"], "--state paused is for list"),
+    (["help", "lst"], 'unknown verb "lst", did you mean list?'),
     (["settle", "r1", "--applied", "--reason", "x"], "settle needs RUN STEP"),
     (["settle", "r1", "s", "--reason", "x"], "either --applied or --not-applied"),
     (["settle", "r1", "s", "--applied", "--not-applied", "--reason", "x"],
@@ -112,7 +114,7 @@ class Usage(CtlCase):
                 self.assertTrue(result.err.startswith("sagactl: "), result)
                 self.assertIn(said, result.err)
                 verb = next((a for a in args if a in VERBS), None)
-                if "before the verb" in said:
+                if "before the verb" in said or "unknown verb" in said:
                     verb = None
                 self.assertIn("see sagactl %s--help" % (verb + " " if verb else ""), result.err)
 
@@ -146,11 +148,15 @@ class Usage(CtlCase):
             self.assertEqual("", result.err)
             for verb in VERBS:
                 self.assertIn("\n  %s" % verb, result.out)
+            self.assertEqual([], [line for line in result.out.splitlines() if len(line) > 80])
         for verb in VERBS:
             result = self.ctl(verb, "--help")
             self.assert_exit(0, result)
             self.assertEqual("", result.err)
             self.assertTrue(result.out.startswith("sagactl %s" % verb), result)
+            options = result.out[result.out.index("\nOptions"):]
+            self.assertEqual([], [line for line in options.splitlines() if len(line) > 80])
+            self.assertRegex(result.out.split("\n")[2], r"[a-zA-Z)][.?]$")
             self.assertEqual(result.out, self.ctl("help", verb).out)
             self.assertEqual(result.out, self.ctl("--help", verb).out)
 

@@ -75,6 +75,32 @@ class Watch(CtlCase):
         self.assertFalse(terminal.screen.cursor_hidden)
         self.assert_golden("watch_compensated.txt", terminal.screen.text + "\n")
 
+    def test_queued(self):
+        """Why it has not begun; who stands behind a parked run is told which."""
+        self.show(run("queued", [step("send")], waiting_for="timer", start_at=at(7200)))
+        terminal = self.terminal("watch", "order-1")
+        self.assertTrue(terminal.until(lambda s: "waits for its start at 20" in s.text))
+        self.show(run("queued", [step("send")], waiting_for="lock",
+                      lock={"value": "acme", "holder": "order-0", "position": 1},
+                      behind={"run_id": "order-0", "reason": "repair"}))
+        self.assertTrue(terminal.until(lambda s: "next: sagactl dead show order-0" in s.text))
+        self.assertIn('waits for the lock "acme", which order-0 holds', terminal.screen.text)
+        self.assertIn("order-0 is parked and needs a person", terminal.screen.text)
+        self.show(run("completed", [step("send", "applied")]))
+        self.assertEqual(0, terminal.end())
+
+    def test_columns_left_out(self):
+        """A table that a narrow terminal cuts says which columns are missing; wide ones do not."""
+        self.fake.on("GET", "/v1/runs", {"runs": [run("running", [step("send")])], "next": None})
+        for columns, said in (34, True), (160, False):
+            terminal = self.terminal("list", "-o", "table", columns=columns)
+            self.assertEqual(0, terminal.end())
+            text = terminal.screen.text.replace("\n", "")
+            self.assertEqual(said, "columns left out: " in text, text)
+            if said:
+                self.assertIn("; -o json or a wider terminal shows them", text)
+        self.assertNotIn("left out", self.ctl("list").out)
+
     def test_symbols(self):
         """Every state of a step has its own sign; a locale without UTF-8 gets ASCII ones."""
         steps = [step("s_pending"), step("s_sending", "claimed"),
