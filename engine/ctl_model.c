@@ -497,11 +497,14 @@ struct str model_waiting_text(const struct model_run *run, struct arena *arena)
         wall_is_set(run->start_at))
         return arena_printf(arena, "its start at " STR_FMT,
                             STR_ARG(text_time(run->start_at, arena)));
-    if (str_eq_z(run->waiting_for, "limit") && run->tenant.len)
-        return arena_printf(arena,
-                            "a place: the tenant \"" STR_FMT
-                            "\" has as many runs in flight as the daemon's config allows",
-                            STR_ARG(run->tenant));
+    if (str_eq_z(run->waiting_for, "limit") && run_state_of(run->state) == RUN_QUEUED)
+        return run->tenant.len
+                   ? arena_printf(arena,
+                                  "a place: the tenant \"" STR_FMT
+                                  "\" has as many runs in flight as the daemon's config allows",
+                                  STR_ARG(run->tenant))
+                   : STR("a place: as many runs without a tenant are in flight as the daemon's "
+                         "config allows");
     return phrase ? str_z(phrase) : run->waiting_for;
 }
 

@@ -136,8 +136,9 @@ bool run_state_is_terminal(enum run_state state)
 
 const struct run_transition run_transitions[] = {
     {RUN_NONE, RUN_RUNNING, "submitted"},
-    {RUN_NONE, RUN_QUEUED, "submitted, to start later or with a `lock`"},
-    {RUN_QUEUED, RUN_RUNNING, "its time has come, and it holds its lock"},
+    {RUN_NONE, RUN_QUEUED,
+     "submitted, to start later, with a `lock`, or without a place of its tenant"},
+    {RUN_QUEUED, RUN_RUNNING, "its time has come, it holds its lock, and there is a place"},
     {RUN_QUEUED, RUN_COMPENSATING,
      "cancel, its deadline, or a run that was opened again holds its lock"},
     {RUN_QUEUED, RUN_PARKED, "an abandoned run that was opened again holds its lock"},
