@@ -299,6 +299,7 @@ def a_herd_3_a_crowd_of_timers_keeps_to_the_limits(env):
     a new run of somebody else is not held up."""
     ledger = env.ledger("svc")
     daemon = env.daemon("a").start("--lease", "2s")
+    ledger.always("/act", Answer(200, delay=0.03))
     limits = "limits: {in_flight: 5}"
     daemon.apply(workflow(limits))
     daemon.apply(workflow(limits, "late").replace(
@@ -306,7 +307,6 @@ def a_herd_3_a_crowd_of_timers_keeps_to_the_limits(env):
     crowd = submit_all(daemon, 400, "late", "crowd", tenant="crowd")
     daemon.kill()
     time.sleep(2.5)
-    ledger.always("/act", Answer(200, delay=0.03))
     daemon.start("--lease", "2s")
     begun = time.monotonic()
     slowest = 0.0

@@ -164,9 +164,9 @@ unknown     200 200  200 200  200 200              200 200              200 200 
 failed      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200 200            409 409               200 200 completed     200 200
 repair      200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 200 200            409 409               200 200 completed     200 200
 conflict    200 200  200 200  200 200              200 200              200 200 abandoned 409 409            200 200 completed     200 200 completed     200 200
-stuck       200 200  200 200  200 200              200 200              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
+stuck       200 200  200 200  409 409              409 409              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
 pivot       200 200  200 200  409 409              409 409              200 200 abandoned 200 200            409 409               200 200 completed     200 200
-budget      200 200  200 200  200 200              200 200              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
+budget      200 200  200 200  409 409              409 409              200 200 abandoned 200 200            409 409               200 200 compensated   409 409
 late        200 200  200 200  200 200 compensated  200 200 compensated  200 200 abandoned 409 409            409 409               409 409               200 200
 completed   409 409  409 409  409 409              409 409              409 409           409 409            409 409               409 409               409 409
 window      409 409  409 409  409 409              200 200 compensated  409 409           409 409            409 409               409 409               409 409
