@@ -392,7 +392,7 @@ def a_lease_2(env):
     before = env.rows("select * from saga.timeline where run_id = '%s'" % run)
     lane = env.rows("select epoch, seq from saga.lane where lane = 'a'")
     a.thaw()
-    wait_until("it notices", lambda: "lease" in a.log() and "owns" in a.log().split("lease")[-1], 15)
+    wait_until("it notices", lambda: a.log().count("has its lease") > 1, 15)
     assert env.rows("select * from saga.timeline where run_id = '%s'" % run) == before
     after = env.rows("select epoch, seq from saga.lane where lane = 'a'")
     assert after[0]["epoch"] > lane[0]["epoch"] and after[0]["seq"] == lane[0]["seq"], (lane, after)
@@ -500,7 +500,7 @@ def frozen_before_the_send(env, point):
     b = env.daemon("b").start(*LEASE)
     assert env.wait_state("once-1") == "parked"
     a.thaw()
-    wait_until("it notices", lambda: "lease" in a.log() and "owns" in a.log().split("lease")[-1], 15)
+    wait_until("it notices", lambda: a.log().count("has its lease") > 1, 15)
     time.sleep(0.3)
     assert ledger.requests == [], "the sleeper sent an effect that is not its own any more"
     assert env.state("once-1") == "parked"
@@ -633,7 +633,7 @@ def one_name_twice(env):
     assert other.wait(20) == 1, other.log()
     assert 'another sagad named "a"' in other.log(), other.log()
     assert a.submit("one", {"n": 1}, "still", wait=10).json()["state"] == "completed"
-    assert "lease" not in a.log()
+    assert "lost its lease" not in a.log()
 
 
 @case
