@@ -439,6 +439,19 @@ static void input_correct(struct draft *draft)
     draft_record(draft, &record);
 }
 
+/* True after refusing what would let an abandoned run go on where it stopped: whoever started it
+ * may have done its work in another way since. */
+static bool forward_is_over(struct draft *draft)
+{
+    const struct record_run *now = &draft->run->now;
+    if (now->state != RUN_PARKED || now->reason != PARK_LATE_SUCCESS ||
+        now->direction != DIRECTION_EXECUTE)
+        return false;
+    refuse(draft, ERR_CONFLICT,
+           "the run was abandoned and does not go forward again: compensate it, or abandon it");
+    return true;
+}
+
 static void retry_decide(struct draft *draft)
 {
     struct run *run = draft->run;
@@ -448,11 +461,8 @@ static void retry_decide(struct draft *draft)
                state_name(draft));
         return;
     }
-    if (run->now.reason == PARK_LATE_SUCCESS && run->now.direction == DIRECTION_EXECUTE) {
-        refuse(draft, ERR_CONFLICT,
-               "the run was abandoned and does not go forward again: compensate it, or abandon it");
+    if (forward_is_over(draft))
         return;
-    }
     if (!input_check(draft, &input) || !retry_allowed(draft))
         return;
     enum park_reason reason = run->now.reason;
@@ -526,6 +536,8 @@ static void by_hand_decide(struct draft *draft)
         refuse(draft, ERR_CONFLICT, "the run has ended %s", state_name(draft));
         return;
     }
+    if (forward_is_over(draft))
+        return;
     bool parked = draft->run->now.state == RUN_PARKED;
     /* A person may know before the participant can tell. */
     bool asked = settle && unknown_is_asked(&side);

@@ -1461,6 +1461,12 @@ static void operator_help(struct world *world, struct row_run *row)
 {
     struct runner_verb verb = {
         .run_id = row->id, .reason = STR("looked it up"), .actor = STR("sim"), .kind = EVENT_RETRY};
+    /* It was abandoned, and does not go forward again. */
+    if (row->now.reason == PARK_LATE_SUCCESS && row->now.direction == DIRECTION_EXECUTE) {
+        verb.kind = rand_chance(&world->rand, 20) ? EVENT_ABANDON : EVENT_COMPENSATE;
+        verb_send(world, &verb);
+        return;
+    }
     for (uint32_t i = 0; i < row->effects_count; i++) {
         const struct record_effect *effect = &row->effects[i];
         if (effect->state.state != STEP_UNKNOWN || effect->state.by_hand ||
