@@ -4,8 +4,9 @@
  * A run that waits has a ticket there; saga.locks_take_v1 lets the first of those with the same
  * value hold it, and the unit that ends a run takes its ticket away. So whoever carries a run may
  * ask for it, as often as it likes, and nothing of a lock is lost with a daemon. What is kept here
- * is only which runs of this daemon ask: they are asked for at once, whenever a lock came free
- * here, and four times a second, because a holder may end at another daemon.
+ * is only which runs of this daemon ask. They are asked for at once, whenever a lock came free
+ * here, and four times a second, because a holder may end at another daemon; of each lock only the
+ * oldest ones, the others now and then, for those before them may be paused.
  */
 #ifndef ENGINE_LOCKS_H
 #define ENGINE_LOCKS_H

@@ -253,8 +253,9 @@ void tenants_free(struct runner *runner);
 /* Hands on what the participant said of an attempt that is lost with the lease. `run` is read. */
 void stray_tell(struct runner *runner, struct run *run, const struct effect_ref *ref,
                 uint32_t attempt, const struct reply *reply);
-/* Keeps the flight's run, so that its answer can be told when it comes; false: nobody wants it. */
-bool stray_keep(struct runner *runner, const struct flight *flight);
+/* Takes the flight's run and item, so that its answer can be told when it comes: the flight can
+ * only be freed then. False: nobody wants the answer, nothing was taken. */
+bool stray_keep(struct runner *runner, struct flight *flight);
 /* Passes over ids that are no stray's. */
 void stray_reply(struct runner *runner, uint64_t id, const struct reply *reply);
 void strays_free(struct runner *runner);

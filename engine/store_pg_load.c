@@ -266,19 +266,25 @@ static void load_advance(struct load *load, const PGresult *rows)
     load->sources_asked = false;
 }
 
+/* Begins the load anew with the next connection. False: there was an answer. */
+static bool load_failed(struct store_pg *store, const struct pgconn_result *result,
+                        const char *what)
+{
+    if (!result->err.code)
+        return false;
+    store_problem(store, &result->err, false);
+    store->loading = false;
+    pgconn_reset(store->watch, what);
+    return true;
+}
+
 /* A run that is not there: perhaps it was, and its data was removed. */
 static void tombstone_came(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
     CAST_OBJ(store, arg, STORE_MAGIC);
-    if (is_stale(store, result))
+    if (is_stale(store, result) || load_failed(store, result, "could not look for a run"))
         return;
-    if (result->err.code) {
-        store_problem(store, &result->err, false);
-        store->loading = false;
-        pgconn_reset(store->watch, "could not look for a run");
-        return;
-    }
     load_finish(store,
                 PQntuples(result->rows) ? run_state_of(store_field(result->rows, 0, 0)) : RUN_NONE);
 }
@@ -294,14 +300,8 @@ static void page_came(void *arg, const struct pgconn_result *result)
 {
     struct store_pg *store;
     CAST_OBJ(store, arg, STORE_MAGIC);
-    if (is_stale(store, result))
+    if (is_stale(store, result) || load_failed(store, result, "could not load runs"))
         return;
-    if (result->err.code) {
-        store_problem(store, &result->err, false);
-        store->loading = false;
-        pgconn_reset(store->watch, "could not load runs");
-        return;
-    }
     const PGresult *rows = result->rows;
     struct load *load = store->loads;
     if (ask_missing(store, rows))

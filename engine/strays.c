@@ -66,7 +66,7 @@ void stray_tell(struct runner *runner, struct run *run, const struct effect_ref 
     arena_free(&scratch);
 }
 
-bool stray_keep(struct runner *runner, const struct flight *flight)
+bool stray_keep(struct runner *runner, struct flight *flight)
 {
     struct slot *slot = flight->slot;
     if (!is_wanted(runner) || !runner->invoke.leave || flight->asks || !slot->run)
@@ -80,9 +80,8 @@ bool stray_keep(struct runner *runner, const struct flight *flight)
     stray->of = slot->strays;
     stray->of->refs++;
     stray->ref = flight->ref;
-    stray->item = xmalloc(flight->ref.item.len + 1);
-    memcpy(stray->item, flight->ref.item.ptr, flight->ref.item.len);
-    stray->ref.item.ptr = stray->item;
+    stray->item = flight->item; /* ref points into it */
+    flight->item = NULL;
     stray->attempt = flight->attempt;
     map_insert(&runner->strays, &stray->node, rand_mix(stray->id));
     return true;

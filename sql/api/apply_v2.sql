@@ -19,9 +19,8 @@
 -- A start whose run id exists is skipped together with every record of that run, and is returned
 -- in taken; the same when the unit is sent again.
 --
--- Locks in this order: lane, shard, run_key, run, lock_ticket, effect, attempt, finding, event, inbox, input,
--- approval, signal, audit_head. The
--- lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
+-- Locks in this order: lane, shard, run_key, run, lock_ticket, effect, attempt, finding, event,
+-- inbox, input, approval, signal, audit_head. The lists are unnested behind "offset 0", so that each row is found by its full primary key, also on tables
 -- that are empty or were never analysed; the daemon's session keeps the plan so (generic plans,
 -- nested loops over indexes). These settings are not made here, because each would be paid by
 -- every unit.

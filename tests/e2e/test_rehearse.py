@@ -376,9 +376,8 @@ def few_at_a_time(env):
     assert daemon.ctl("dry-run", "p1", "pay").code == 0
 
 
-@case
-def at_the_end(env):
-    """A daemon that drains answers who still waits for a dry run, and leaves in good order."""
+def on_its_way(env):
+    """A dry run that its service never answers: the thread that waits for it, and what it is told."""
     daemon, ledger = started(env, flow(timeout="10s"))
     waiting(env, daemon)
     ledger.script("/previews/pay", Answer(act="never", effect=False))
@@ -386,6 +385,13 @@ def at_the_end(env):
     thread = threading.Thread(target=lambda: results.append(daemon.ctl("dry-run", "p1", "pay")))
     thread.start()
     wait_until("one is on its way", lambda: ledger.seen(path="/previews/pay"))
+    return daemon, ledger, thread, results
+
+
+@case
+def at_the_end(env):
+    """A daemon that drains answers who still waits for a dry run, and leaves in good order."""
+    daemon, ledger, thread, results = on_its_way(env)
     assert daemon.stop() == 0, daemon.log()
     thread.join(30)
     assert results[0].code != 0 and "shutting down" in results[0].err, results
@@ -396,13 +402,7 @@ def at_the_end(env):
 @case
 def lease_lost(env):
     """A daemon that lost its lease says so to who waits; the new owner shows what the old one did."""
-    daemon, ledger = started(env, flow(timeout="10s"))
-    waiting(env, daemon)
-    ledger.script("/previews/pay", Answer(act="never", effect=False))
-    results = []
-    thread = threading.Thread(target=lambda: results.append(daemon.ctl("dry-run", "p1", "pay")))
-    thread.start()
-    wait_until("one is on its way", lambda: ledger.seen(path="/previews/pay"))
+    daemon, ledger, thread, results = on_its_way(env)
     daemon.freeze()
     other = env.daemon("b").start("--lease", "2s")
     wait_until("the other one owns all", lambda: env.rows(
